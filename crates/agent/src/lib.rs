@@ -1,0 +1,1 @@
+//! The host's parent process for development and containers.

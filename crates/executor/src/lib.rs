@@ -1,0 +1,1 @@
+//! Decides and remembers: ledger, runs, reads. No network code, no privileges.

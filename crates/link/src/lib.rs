@@ -1,0 +1,1 @@
+//! Holds the host's identity and its websocket; relays frames and runs nothing.

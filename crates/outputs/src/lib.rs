@@ -1,0 +1,28 @@
+//! What is kept of a command's output, and what of it may leave the host.
+//!
+//! A command's output is a parcel: a small one goes straight through; a large one stays on the
+//! host, and the caller gets a *preview* (head, marker, tail) and a *receipt* that says what is
+//! held and how to pick it up by pages. This crate is the law of that exchange.
+//!
+//! | module | what | I/O |
+//! |---|---|---|
+//! | [`limits`] | the bounds, each with its why | none |
+//! | [`text`] | characters and lines in bytes that may not be UTF-8 | none |
+//! | [`capture`] | bytes in; head and tail windows, exact counts and what to write out | none |
+//! | [`preview`] | a [`capture::Captured`] in; the text that leaves out | none |
+//! | [`marker`] | what stands between head and tail, in its three forms | none |
+//! | [`page`] | what one bounded read returns | none |
+//! | [`receipt`] | the fields that come with a preview | none |
+//! | [`record`] | what is remembered of a run's outputs, as JSON | none |
+//! | [`store`] | the `.outputs` directory: create, seal, record, read | files |
+#![forbid(unsafe_code)]
+
+pub mod capture;
+pub mod limits;
+pub mod marker;
+pub mod page;
+pub mod preview;
+pub mod receipt;
+pub mod record;
+pub mod store;
+pub mod text;

@@ -1,0 +1,97 @@
+//! Every bound of this crate, each with its why.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Default of a preview's bytes: about 25,000 tokens, a tenth of a model's context.
+pub const DEFAULT_MAX_BYTES: u32 = 102_400;
+/// Ceiling of a preview's bytes: both streams at the ceiling, escaped as JSON, still fit a frame.
+pub const CEILING_MAX_BYTES: u32 = 262_144;
+/// Default of a preview's lines.
+pub const DEFAULT_MAX_LINES: u32 = 2_000;
+/// A page carries at most this many bytes, whatever the caller asks.
+pub const MAX_PAGE_BYTES: u32 = 102_400;
+/// A page carries at most this many lines.
+pub const MAX_PAGE_LINES: u32 = 2_000;
+/// One read from a pipe takes at most this much: more gains no speed and costs memory.
+pub const READ_CHUNK: usize = 262_144;
+/// A stream is judged binary by the characters that begin in its first bytes.
+pub const SNIFF_BYTES: usize = 8_192;
+/// A digest is made when a stream is sealed only up to this size, so that sealing stays short.
+pub const DIGEST_AT_SEAL: u64 = 64 * 1024 * 1024;
+/// What one foreground run may keep; past it the rest is drained and counted as dropped.
+pub const MAX_RUN_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// The two limits of a preview. Both count what leaves: bytes of UTF-8 text, and lines of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    max_bytes: u32,
+    max_lines: u32,
+}
+
+/// Why a pair of limits was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum LimitError {
+    /// A limit of 0 would allow no answer at all.
+    #[error("{name} is 0; it must be at least 1")]
+    Zero {
+        /// `max_bytes`, `max_lines` or `limit`.
+        name: &'static str,
+    },
+    /// The limit is above this host's ceiling.
+    #[error("max_bytes is {asked}; this host allows at most {ceiling}")]
+    AboveCeiling {
+        /// What was asked.
+        asked: u64,
+        /// What is allowed.
+        ceiling: u32,
+    },
+}
+
+impl Limits {
+    /// Parses a pair of limits: both at least 1, bytes at most [`CEILING_MAX_BYTES`].
+    pub fn new(max_bytes: u32, max_lines: u32) -> Result<Self, LimitError> {
+        if max_bytes == 0 {
+            return Err(LimitError::Zero { name: "max_bytes" });
+        }
+        if max_lines == 0 {
+            return Err(LimitError::Zero { name: "max_lines" });
+        }
+        if max_bytes > CEILING_MAX_BYTES {
+            return Err(LimitError::AboveCeiling {
+                asked: max_bytes.into(),
+                ceiling: CEILING_MAX_BYTES,
+            });
+        }
+        Ok(Self { max_bytes, max_lines })
+    }
+
+    /// Bytes of UTF-8 text that the result may have, marker included.
+    pub fn max_bytes(self) -> u32 {
+        self.max_bytes
+    }
+
+    /// Lines that the result may have, marker included.
+    pub fn max_lines(self) -> u32 {
+        self.max_lines
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_bytes: DEFAULT_MAX_BYTES, max_lines: DEFAULT_MAX_LINES }
+    }
+}
+
+/// Which end of a stream a preview shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Strategy {
+    /// Beginning and end; failures tend to stand at the end, causes at the beginning.
+    #[default]
+    HeadTail,
+    /// The beginning only.
+    Head,
+    /// The end only.
+    Tail,
+}

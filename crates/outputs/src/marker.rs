@@ -1,0 +1,1 @@
+//! What stands between head and tail.

@@ -1,0 +1,1 @@
+//! Characters and lines in bytes that may not be UTF-8.

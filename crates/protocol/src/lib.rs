@@ -1,0 +1,1 @@
+//! The wire between gateway and host: types, limits, frame codec and the sans-IO session.

@@ -1,0 +1,1 @@
+//! Test support: real processes on free ports and the awkward programs.
