@@ -9,6 +9,8 @@
 //! | [`limits`] | the bounds, each with its why | none |
 //! | [`text`] | characters and lines in bytes that may not be UTF-8 | none |
 //! | [`capture`] | bytes in; head and tail windows, exact counts and what to write out | none |
+//! | [`digest`] | the digest of stored bytes | none |
+//! | [`media`] | the type of bytes, by how they begin | none |
 //! | [`preview`] | a [`capture::Captured`] in; the text that leaves out | none |
 //! | [`marker`] | what stands between head and tail, in its three forms | none |
 //! | [`page`] | what one bounded read returns | none |
@@ -18,8 +20,10 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod digest;
 pub mod limits;
 pub mod marker;
+pub mod media;
 pub mod page;
 pub mod preview;
 pub mod receipt;

@@ -15,10 +15,16 @@ pub const MAX_PAGE_BYTES: u32 = 102_400;
 pub const MAX_PAGE_LINES: u32 = 2_000;
 /// One read from a pipe takes at most this much: more gains no speed and costs memory.
 pub const READ_CHUNK: usize = 262_144;
+/// The first reads of a stream take at most this much, so that a small run touches little memory.
+pub const FIRST_READ_CHUNK: usize = 16 * 1024;
+/// Bytes beyond a window's limit that a cut must see: the rest of a character and an LF after a CR.
+pub const LOOK_AROUND: usize = 8;
 /// A stream is judged binary by the characters that begin in its first bytes.
 pub const SNIFF_BYTES: usize = 8_192;
 /// A digest is made when a stream is sealed only up to this size, so that sealing stays short.
 pub const DIGEST_AT_SEAL: u64 = 64 * 1024 * 1024;
+/// Longest name of a session, in bytes: it is a directory's name, too.
+pub const MAX_SESSION_NAME: usize = 64;
 /// What one foreground run may keep; past it the rest is drained and counted as dropped.
 pub const MAX_RUN_BYTES: u64 = 1024 * 1024 * 1024;
 
@@ -63,7 +69,10 @@ impl Limits {
                 ceiling: CEILING_MAX_BYTES,
             });
         }
-        Ok(Self { max_bytes, max_lines })
+        Ok(Self {
+            max_bytes,
+            max_lines,
+        })
     }
 
     /// Bytes of UTF-8 text that the result may have, marker included.
@@ -75,11 +84,29 @@ impl Limits {
     pub fn max_lines(self) -> u32 {
         self.max_lines
     }
+
+    /// The raw bytes that a capture holds of each end of a stream, at most.
+    ///
+    /// Text is never shorter than its bytes, so a side shows at most `max_bytes` raw bytes. The line
+    /// after them is cut only if its text alone is longer than the side may be: deciding that takes
+    /// as many bytes again.
+    pub const fn window(self) -> usize {
+        let sides = 2 * self.max_bytes as usize;
+        let sniffed = if sides > SNIFF_BYTES {
+            sides
+        } else {
+            SNIFF_BYTES
+        };
+        sniffed + LOOK_AROUND
+    }
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_bytes: DEFAULT_MAX_BYTES, max_lines: DEFAULT_MAX_LINES }
+        Self {
+            max_bytes: DEFAULT_MAX_BYTES,
+            max_lines: DEFAULT_MAX_LINES,
+        }
     }
 }
 

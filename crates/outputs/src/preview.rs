@@ -15,7 +15,12 @@ pub struct Place<'a> {
 
 /// Makes the text that leaves, and its receipt, from a finished capture.
 /// `place` is where the file is if one was needed; it is not mentioned unless bytes are there.
-pub fn preview(captured: &Captured, limits: Limits, strategy: Strategy, place: Place<'_>) -> Receipt {
+pub fn preview(
+    captured: &Captured,
+    limits: Limits,
+    strategy: Strategy,
+    place: Place<'_>,
+) -> Receipt {
     let _ = (captured, limits, strategy, place);
     todo!()
 }

@@ -1,12 +1,18 @@
 //! The `.outputs` directory. All access goes through directory descriptors and follows no link.
 
-use crate::capture::Loss;
+use crate::limits::MAX_SESSION_NAME;
 use crate::page::{Encoding, Page};
-use crate::record::{Record, Stream};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use crate::record::{Record, RecordError, Stream};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use uuid::Uuid;
+
+mod dir;
+mod output_file;
+
+pub use dir::Distrust;
+pub use output_file::OutputFile;
 
 /// One run's stream in one session: what a read names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +23,20 @@ pub struct OutputKey {
     pub run: Uuid,
     /// The stream.
     pub stream: Stream,
+}
+
+/// A name that no session has.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0:?} is no session name: 1 to 64 of A-Z a-z 0-9 _ - are")]
+pub struct SessionError(pub String);
+
+/// Whether a session may have this name: `[A-Za-z0-9_-]{1,64}`. It is a directory's name, too.
+pub fn check_session(name: &str) -> Result<(), SessionError> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    if (1..=MAX_SESSION_NAME).contains(&name.len()) && name.bytes().all(allowed) {
+        return Ok(());
+    }
+    Err(SessionError(name.chars().take(MAX_SESSION_NAME).collect()))
 }
 
 /// Why the store could not be opened or written.
@@ -31,7 +51,18 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
         /// What is wrong with it.
-        why: String,
+        why: Distrust,
+    },
+    /// No session has such a name.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The record cannot be written as JSON.
+    #[error("cannot write the record of run {run}")]
+    Record {
+        /// The run.
+        run: Uuid,
+        /// Why not.
+        source: RecordError,
     },
     /// The file system refused.
     #[error("cannot {what} {path}")]
@@ -67,6 +98,20 @@ pub enum ReadError {
         /// Bytes of the file.
         found: u64,
     },
+    /// The record says that there is a file, and there is none.
+    #[error("the file of output {0} is gone; its record is still there")]
+    Missing(String),
+    /// The record cannot be used.
+    #[error("the record of output {output} is damaged")]
+    Record {
+        /// The output.
+        output: String,
+        /// What is wrong with it.
+        source: RecordError,
+    },
+    /// No session has such a name.
+    #[error(transparent)]
+    Session(#[from] SessionError),
     /// A limit of 0.
     #[error(transparent)]
     Limit(#[from] crate::limits::LimitError),
@@ -119,7 +164,13 @@ impl Store {
 
     /// One page of an output. `limit` is clamped to the page's caps; 0 is refused.
     /// An output that has no record yet is read as running: `next` at its present end is that offset.
-    pub fn read(&self, key: &OutputKey, offset: u64, limit: u64, encoding: Encoding) -> Result<Page, ReadError> {
+    pub fn read(
+        &self,
+        key: &OutputKey,
+        offset: u64,
+        limit: u64,
+        encoding: Encoding,
+    ) -> Result<Page, ReadError> {
         let _ = (key, offset, limit, encoding);
         todo!()
     }
@@ -127,33 +178,6 @@ impl Store {
     /// The output that an absolute path names, if it is one of `session`'s in this store.
     pub fn resolve(&self, session: &str, path: &Path) -> Result<OutputKey, ReadError> {
         let _ = (session, path);
-        todo!()
-    }
-}
-
-/// The file of one stream while it is written. Used by runners, which hold no store, only the
-/// descriptor of the session's directory.
-#[derive(Debug)]
-pub struct OutputFile {
-    file: std::fs::File,
-}
-
-impl OutputFile {
-    /// Creates `<run>.<stream>.txt` in `dir`: O_EXCL, O_NOFOLLOW, 0640, owned like the directory, locked (flock).
-    pub fn create(dir: BorrowedFd<'_>, run: Uuid, stream: Stream) -> Result<Self, Loss> {
-        let _ = (dir, run, stream);
-        todo!()
-    }
-
-    /// Appends once; returns how much was taken (more than 0), or why nothing was.
-    pub fn append(&mut self, slices: [&[u8]; 2]) -> Result<usize, Loss> {
-        let _ = slices;
-        let _ = &self.file;
-        todo!()
-    }
-
-    /// Makes the digest of the file by reading it back; `None` above [`crate::limits::DIGEST_AT_SEAL`] bytes.
-    pub fn seal(self) -> Result<Option<String>, Loss> {
         todo!()
     }
 }

@@ -1,0 +1,153 @@
+//! The file of one stream while it is written.
+
+use super::dir::{self, MODE_FILE};
+use crate::capture::Loss;
+use crate::digest;
+use crate::limits::DIGEST_AT_SEAL;
+use crate::record::Stream;
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::stat::{FileStat, fchmod, fstat};
+use nix::unistd::{Gid, Uid, fchown};
+use std::fs::File;
+use std::io::{self, IoSlice, Seek, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use uuid::Uuid;
+
+/// The file of one stream while it is written. Used by runners, which hold no store, only the
+/// descriptor of the session's directory. Locked (flock) for as long as it is open, so that
+/// nobody sweeps it.
+#[derive(Debug)]
+pub struct OutputFile {
+    file: File,
+    dir: OwnedFd,
+    name: String,
+}
+
+impl OutputFile {
+    /// Creates `<run>.<stream>.txt` in `dir`: O_EXCL, O_NOFOLLOW, 0640, owned like the directory, locked (flock).
+    ///
+    /// Where the owner cannot be set, the file stays ours if the directory's owner can read it all
+    /// the same; otherwise it is removed and the loss is [`Loss::Permission`].
+    pub fn create(dir: BorrowedFd<'_>, run: Uuid, stream: Stream) -> Result<Self, Loss> {
+        let name = stream.file_name(run);
+        let file =
+            dir::create_new(dir, &name, OFlag::O_RDWR | OFlag::O_APPEND).map_err(on_create)?;
+        let dir = dir.try_clone_to_owned().map_err(|error| loss_of(&error))?;
+        let created = Self { file, dir, name };
+        if let Err(loss) = created.hand_over() {
+            created.remove()?;
+            return Err(loss);
+        }
+        Ok(created)
+    }
+
+    /// Locks first and sets the mode last: before that nobody but its creator can open the file.
+    fn hand_over(&self) -> Result<(), Loss> {
+        self.file
+            .try_lock()
+            .map_err(|error| loss_of(&error.into()))?;
+        let dir = fstat(&self.dir).map_err(on_write)?;
+        let file = fstat(&self.file).map_err(on_write)?;
+        if (file.st_uid, file.st_gid) != (dir.st_uid, dir.st_gid) {
+            self.chown_like(&dir)?;
+        }
+        fchmod(&self.file, MODE_FILE).map_err(on_write)
+    }
+
+    fn chown_like(&self, dir: &FileStat) -> Result<(), Loss> {
+        let (uid, gid) = (Uid::from_raw(dir.st_uid), Gid::from_raw(dir.st_gid));
+        // Without privileges the group may still be one of ours to give.
+        let owned = fchown(&self.file, Some(uid), Some(gid))
+            .or_else(|_| fchown(&self.file, None, Some(gid)));
+        let file = fstat(&self.file).map_err(on_write)?;
+        let readable = uid.is_root() || file.st_uid == dir.st_uid || file.st_gid == dir.st_gid;
+        match owned {
+            Ok(()) => Ok(()),
+            Err(_) if readable => Ok(()),
+            Err(errno) => Err(on_write(errno)),
+        }
+    }
+
+    /// Appends once; returns how much was taken (more than 0 unless both slices are empty), or why
+    /// nothing was.
+    pub fn append(&mut self, slices: [&[u8]; 2]) -> Result<usize, Loss> {
+        if slices.iter().all(|slice| slice.is_empty()) {
+            return Ok(0);
+        }
+        loop {
+            match self.file.write_vectored(&slices.map(IoSlice::new)) {
+                Ok(0) => return Err(Loss::IoError),
+                Ok(taken) => return Ok(taken),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(loss_of(&error)),
+            }
+        }
+    }
+
+    /// Makes the digest of the file by reading it back; `None` above [`crate::limits::DIGEST_AT_SEAL`] bytes.
+    pub fn seal(mut self) -> Result<Option<String>, Loss> {
+        let size = self.file.metadata().map_err(|error| loss_of(&error))?.len();
+        if size > DIGEST_AT_SEAL {
+            return Ok(None);
+        }
+        self.file.rewind().map_err(|error| loss_of(&error))?;
+        digest::of(&self.file)
+            .map(Some)
+            .map_err(|error| loss_of(&error))
+    }
+
+    /// Removes the file: nothing could be written to it, so it holds nothing for anybody.
+    pub fn remove(self) -> Result<(), Loss> {
+        dir::unlink(&self.dir, &self.name).map_err(on_write)
+    }
+}
+
+/// ENOSPC means something else here: a file without bytes needs an inode and an entry, no space.
+fn on_create(errno: Errno) -> Loss {
+    match errno {
+        Errno::ENOSPC => Loss::NoInodes,
+        Errno::ENOENT => Loss::NoDirectory,
+        other => on_write(other),
+    }
+}
+
+fn on_write(errno: Errno) -> Loss {
+    match errno {
+        Errno::ENOSPC => Loss::DiskFull,
+        Errno::EDQUOT => Loss::Quota,
+        Errno::EROFS => Loss::ReadOnly,
+        Errno::EACCES | Errno::EPERM => Loss::Permission,
+        _ => Loss::IoError,
+    }
+}
+
+fn loss_of(error: &io::Error) -> Loss {
+    on_write(Errno::from_raw(error.raw_os_error().unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(errno: Errno, create: Loss, write: Loss) {
+        assert_eq!(
+            (on_create(errno), on_write(errno)),
+            (create, write),
+            "{errno}"
+        );
+    }
+
+    #[test]
+    fn every_errno_has_its_cause() {
+        check(Errno::ENOSPC, Loss::NoInodes, Loss::DiskFull);
+        check(Errno::EDQUOT, Loss::Quota, Loss::Quota);
+        check(Errno::EROFS, Loss::ReadOnly, Loss::ReadOnly);
+        check(Errno::EACCES, Loss::Permission, Loss::Permission);
+        check(Errno::EPERM, Loss::Permission, Loss::Permission);
+        check(Errno::ENOENT, Loss::NoDirectory, Loss::IoError);
+        check(Errno::EEXIST, Loss::IoError, Loss::IoError);
+        check(Errno::EIO, Loss::IoError, Loss::IoError);
+    }
+}
