@@ -139,7 +139,8 @@ pub struct RunResult {
     pub duration_ms: u64,
     /// User and system time of the command and its waited-for descendants, in milliseconds.
     pub cpu_ms: u64,
-    /// Peak resident memory of the largest process, in KiB.
+    /// Peak resident memory of the largest process, in KiB. The kernel counts what a process was before its
+    /// exec, too: a figure no larger than a runner (a few MiB) says "at most", not "exactly".
     pub max_rss_kib: u64,
     /// What the streams held.
     pub streams: Vec<StreamResult>,
@@ -229,6 +230,8 @@ pub enum Stage {
     Fork,
     /// Making pipes and descriptors.
     Pipes,
+    /// Writing [`SPOOL_GO`]: a run that nobody could later know to have begun must not begin.
+    Spool,
     /// A process session of its own.
     Session,
     /// Putting descriptors 0–2 in place.
@@ -247,6 +250,7 @@ impl Stage {
         match self {
             Self::Fork => "fork for",
             Self::Pipes => "make pipes for",
+            Self::Spool => "write down the start of",
             Self::Session => "make a process session for",
             Self::Descriptors => "set up standard descriptors of",
             Self::Attributes => "set process attributes of",
@@ -282,24 +286,28 @@ pub enum WireError {
 
 /// Frames a message with no blobs.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, WireError> {
-    frame(serde_json::to_vec(message)?, &[])
+    frame(&serde_json::to_vec(message)?, &[])
 }
 
 /// Frames a message of a runner, with the windows of its streams as blobs.
 pub fn encode_from_runner(message: &FromRunner) -> Result<Vec<u8>, WireError> {
     let json = serde_json::to_vec(message)?;
-    let FromRunner::Finished(result) = message else { return frame(json, &[]) };
+    let FromRunner::Finished(result) = message else {
+        return frame(&json, &[]);
+    };
     let blobs: Vec<&[u8]> = result
         .streams
         .iter()
         .flat_map(|s| [s.captured.head.as_slice(), s.captured.tail.as_slice()])
         .collect();
-    frame(json, &blobs)
+    frame(&json, &blobs)
 }
 
 /// How long the frame at the start of `bytes` is, prefix included: `None` until its first 4 bytes are there.
 pub fn frame_len(bytes: &[u8], max: usize) -> Result<Option<usize>, WireError> {
-    let Some(prefix) = bytes.first_chunk::<4>() else { return Ok(None) };
+    let Some(prefix) = bytes.first_chunk::<4>() else {
+        return Ok(None);
+    };
     let len = usize::try_from(u32::from_le_bytes(*prefix)).unwrap_or(usize::MAX);
     if len > max {
         return Err(WireError::TooLong { len, max });
@@ -331,22 +339,29 @@ impl StreamResult {
     pub fn new(stream: Stream, captured: Captured) -> Self {
         // The windows are bounded by the ceiling of the limits, far below u32::MAX.
         let len = |window: &Vec<u8>| u32::try_from(window.len()).unwrap_or(u32::MAX);
-        Self { stream, head_len: len(&captured.head), tail_len: len(&captured.tail), captured }
+        Self {
+            stream,
+            head_len: len(&captured.head),
+            tail_len: len(&captured.tail),
+            captured,
+        }
     }
 }
 
-fn frame(json: Vec<u8>, blobs: &[&[u8]]) -> Result<Vec<u8>, WireError> {
+fn frame(json: &[u8], blobs: &[&[u8]]) -> Result<Vec<u8>, WireError> {
     let len = 4 + json.len() + blobs.iter().map(|b| b.len()).sum::<usize>();
     let too_long = WireError::TooLong { len, max: MAX_BODY };
     if len > MAX_BODY {
         return Err(too_long);
     }
     let prefix = |n: usize| u32::try_from(n).map(u32::to_le_bytes);
-    let (Ok(body), Ok(head)) = (prefix(len), prefix(json.len())) else { return Err(too_long) };
+    let (Ok(body), Ok(head)) = (prefix(len), prefix(json.len())) else {
+        return Err(too_long);
+    };
     let mut out = Vec::with_capacity(len + 4);
     out.extend_from_slice(&body);
     out.extend_from_slice(&head);
-    out.extend_from_slice(&json);
+    out.extend_from_slice(json);
     for blob in blobs {
         out.extend_from_slice(blob);
     }
@@ -382,12 +397,18 @@ mod tests {
         };
         FromRunner::Finished(Box::new(RunResult {
             run: Uuid::from_u128(7),
-            ending: Ending::Ended { status: Status::Exited(3), killed: Some(KillCause::Timeout) },
+            ending: Ending::Ended {
+                status: Status::Exited(3),
+                killed: Some(KillCause::Timeout),
+            },
             duration_ms: 5,
             cpu_ms: 1,
             max_rss_kib: 2,
             streams: vec![StreamResult::new(Stream::Stderr, captured)],
-            ended: vec![Leftover { pid: 4, name: "sleep".into() }],
+            ended: vec![Leftover {
+                pid: 4,
+                name: "sleep".into(),
+            }],
             detached: Vec::new(),
         }))
     }
@@ -396,7 +417,10 @@ mod tests {
     fn windows_travel_beside_the_json() {
         let message = finished(b"a\0\xff\n", b"tail");
         let bytes = encode_from_runner(&message).expect("fits");
-        assert_eq!(frame_len(&bytes, MAX_BODY).expect("short"), Some(bytes.len()));
+        assert_eq!(
+            frame_len(&bytes, MAX_BODY).expect("short"),
+            Some(bytes.len())
+        );
         assert_eq!(decode_from_runner(&bytes).expect("whole"), message);
     }
 
@@ -404,14 +428,21 @@ mod tests {
     fn a_torn_frame_is_refused_at_every_length() {
         let bytes = encode_from_runner(&finished(b"head", b"tail")).expect("fits");
         for len in 0..bytes.len() {
-            assert!(decode_from_runner(&bytes[..len]).is_err(), "{len} of {} bytes", bytes.len());
+            assert!(
+                decode_from_runner(&bytes[..len]).is_err(),
+                "{len} of {} bytes",
+                bytes.len()
+            );
         }
     }
 
     #[test]
     fn an_announced_length_is_bounded_before_anything_is_read() {
         let refused = frame_len(&[0xff; 4], MAX_BODY);
-        assert!(matches!(refused, Err(WireError::TooLong { max: MAX_BODY, .. })));
+        assert!(matches!(
+            refused,
+            Err(WireError::TooLong { max: MAX_BODY, .. })
+        ));
         assert!(matches!(frame_len(&[1, 0], MAX_BODY), Ok(None)));
     }
 }
