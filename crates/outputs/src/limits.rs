@@ -19,6 +19,8 @@ pub const READ_CHUNK: usize = 262_144;
 pub const FIRST_READ_CHUNK: usize = 16 * 1024;
 /// Bytes beyond a window's limit that a cut must see: the rest of a character and an LF after a CR.
 pub const LOOK_AROUND: usize = 8;
+/// The longest thing that no cut divides: a character of 4 bytes.
+pub const LONGEST_CUT_UNIT: usize = 4;
 /// A stream is judged binary by the characters that begin in its first bytes.
 pub const SNIFF_BYTES: usize = 8_192;
 /// A digest is made when a stream is sealed only up to this size, so that sealing stays short.

@@ -1,11 +1,30 @@
-//! The law of the preview.
+//! The law of the preview: what of a stream leaves the host.
+//!
+//! ```text
+//!   binary?  ── yes ──► size, type and a hex dump
+//!      │ no
+//!   fits?    ── yes ──► its text, whole
+//!      │ no
+//!   marker affordable? ─ yes ─► head, marker, tail (or one side and the marker)
+//!      │ no
+//!   one side alone ── empty? ─► "..."
+//! ```
 
-use crate::capture::Captured;
+use crate::capture::{Captured, Kept};
 use crate::limits::{Limits, Strategy};
-use crate::receipt::Receipt;
+use crate::marker::{Held, Marker};
+use crate::receipt::{Omitted, Receipt, View};
+use crate::text;
+use sides::Side;
+
+mod binary;
+mod sides;
+
+/// What stands for a text of which not even one character fits.
+const ELLIPSIS: &str = "...";
 
 /// Where a stream's file is, for marker and receipt.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place<'a> {
     /// Absolute path of the file.
     pub file_path: &'a str,
@@ -13,7 +32,16 @@ pub struct Place<'a> {
     pub output: &'a str,
 }
 
-/// Makes the text that leaves, and its receipt, from a finished capture.
+/// What a preview shows, and what it leaves out.
+#[derive(Debug)]
+struct Shown {
+    result: String,
+    omitted: Option<Omitted>,
+    lossy: bool,
+    view: View,
+}
+
+/// Makes the text that leaves, and its receipt, from a finished capture with the same limits.
 /// `place` is where the file is if one was needed; it is not mentioned unless bytes are there.
 pub fn preview(
     captured: &Captured,
@@ -21,6 +49,152 @@ pub fn preview(
     strategy: Strategy,
     place: Place<'_>,
 ) -> Receipt {
-    let _ = (captured, limits, strategy, place);
-    todo!()
+    let held = Held::of(captured, place);
+    let shown = if text::is_binary(&captured.head) {
+        binary::show(captured, limits, held)
+    } else {
+        through(captured, limits).unwrap_or_else(|| cut(captured, limits, strategy, held))
+    };
+    receipt(captured, shown, place)
 }
+
+/// The whole text, if it is within both limits.
+fn through(captured: &Captured, limits: Limits) -> Option<Shown> {
+    let fits = captured.is_whole() && captured.total_lines() <= u64::from(limits.max_lines());
+    let within = |bytes: usize| bytes <= limits.max_bytes() as usize;
+    if !fits || !within(captured.head.len()) {
+        return None;
+    }
+    let (result, lossy) = text::decode(&captured.head);
+    within(result.len()).then_some(Shown {
+        result,
+        omitted: None,
+        lossy,
+        view: View::Text,
+    })
+}
+
+/// Head, marker and tail of a text that does not fit.
+fn cut(captured: &Captured, limits: Limits, strategy: Strategy, held: Held<'_>) -> Shown {
+    let follows_head = strategy != Strategy::Tail;
+    let marker = Marker::choose(captured, limits, held, follows_head);
+    let (for_head, for_tail) = budgets(limits, strategy, marker.as_ref());
+    let head = for_head.of_beginning(&captured.head, captured.is_whole());
+    let tail = for_tail.of_end(captured.end(), captured.is_whole());
+    let omitted = omitted(captured, head, tail);
+    let (mut result, head_lossy) = text::decode(head);
+    let (tail, tail_lossy) = text::decode(tail);
+    if let Some(marker) = marker {
+        if !head.is_empty() && !head.ends_with(b"\n") {
+            result.push('\n');
+        }
+        result.push_str(&marker.text(&omitted));
+    }
+    result.push_str(&tail);
+    if result.is_empty() {
+        result.push_str(ellipsis(limits));
+    }
+    let lossy = head_lossy || tail_lossy;
+    Shown {
+        result,
+        omitted: Some(omitted),
+        lossy,
+        view: View::Text,
+    }
+}
+
+/// What head and tail may take: what the marker leaves, or everything on one side if there is none.
+fn budgets(limits: Limits, strategy: Strategy, marker: Option<&Marker<'_>>) -> (Side, Side) {
+    let mut rest = Side {
+        bytes: limits.max_bytes() as usize,
+        lines: limits.max_lines() as usize,
+    };
+    let strategy = match (marker, strategy) {
+        (None, Strategy::HeadTail) => Strategy::Head,
+        (_, strategy) => strategy,
+    };
+    if let Some(marker) = marker {
+        rest.bytes -= marker.cost.bytes;
+        rest.lines -= marker.cost.lines;
+    }
+    match strategy {
+        Strategy::HeadTail => rest.halves(),
+        Strategy::Head => (rest, Side::default()),
+        Strategy::Tail => (Side::default(), rest),
+    }
+}
+
+/// What lies between `head` and `tail`. It is never empty: together they are within the limits,
+/// and the stream is not.
+fn omitted(captured: &Captured, head: &[u8], tail: &[u8]) -> Omitted {
+    let newlines = |bytes| text::count_newlines(bytes) as u64;
+    let end = captured.end();
+    let last_omitted = end[..end.len() - tail.len()].last();
+    let ends_with_line = last_omitted == Some(&b'\n');
+    let from_line = newlines(head) + 1;
+    let before_tail = captured.newlines.saturating_sub(newlines(tail));
+    let to_line = before_tail + u64::from(!ends_with_line);
+    let head_is_open = !head.is_empty() && !head.ends_with(b"\n");
+    let tail_is_open = !tail.is_empty() && !ends_with_line;
+    Omitted {
+        bytes: captured
+            .total_size
+            .saturating_sub((head.len() + tail.len()) as u64),
+        lines: (to_line + 1)
+            .saturating_sub(from_line)
+            .saturating_sub(u64::from(head_is_open))
+            .saturating_sub(u64::from(tail_is_open)),
+        from_line,
+        to_line,
+        offset: head.len() as u64,
+    }
+}
+
+/// Everything is left out.
+fn all_omitted(captured: &Captured) -> Omitted {
+    omitted(captured, &[], &[])
+}
+
+fn ellipsis(limits: Limits) -> &'static str {
+    &ELLIPSIS[..ELLIPSIS.len().min(limits.max_bytes() as usize)]
+}
+
+/// The slip that goes with what is shown. Only what has a file has a path.
+fn receipt(captured: &Captured, shown: Shown, place: Place<'_>) -> Receipt {
+    let needed = shown.omitted.is_some() || shown.lossy;
+    let (stored, digest, reason) = match &captured.kept {
+        Kept::File {
+            stored,
+            digest,
+            loss,
+        } => (Some(*stored), digest.clone(), *loss),
+        Kept::Nothing { loss } => (None, None, Some(*loss)),
+        Kept::NotNeeded if needed => (None, None, Some(crate::capture::Loss::IoError)),
+        Kept::NotNeeded => (None, None, None),
+    };
+    let saved = stored.is_some();
+    let dropped_bytes = match reason {
+        Some(_) => captured.total_size.saturating_sub(stored.unwrap_or(0)),
+        None => 0,
+    };
+    Receipt {
+        result: shown.result,
+        truncated: shown.omitted.is_some(),
+        total_size: captured.total_size,
+        total_lines: captured.total_lines(),
+        omitted: shown.omitted,
+        file_path: saved.then(|| place.file_path.to_owned()),
+        output: saved.then(|| place.output.to_owned()),
+        digest,
+        complete: reason.is_none(),
+        dropped_bytes,
+        lossy: shown.lossy,
+        rendered: false,
+        view: shown.view,
+        saved,
+        reason,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -32,6 +32,10 @@ pub enum View {
 
 /// The result of one stream: the text that leaves, and the receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the names and types of the wire"
+)]
 pub struct Receipt {
     /// The text that leaves.
     pub result: String,

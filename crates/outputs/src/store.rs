@@ -1,18 +1,52 @@
 //! The `.outputs` directory. All access goes through directory descriptors and follows no link.
+//!
+//! ```text
+//! <workspace>/.outputs/                   2750, locked by the one store that has it open
+//!     .lock
+//!     <session>/                          2750
+//!         <run>.<stream>.txt              0640, exact bytes; locked by its runner while it is written
+//!         <run>.json                      0640, the record, written last
+//! ```
+//!
+//! An output without a record is a running one, or one whose record is not written yet.
 
 use crate::limits::MAX_SESSION_NAME;
-use crate::page::{Encoding, Page};
-use crate::record::{Record, RecordError, Stream};
+use crate::record::{Record, Stream};
+use nix::fcntl::{OFlag, renameat};
+use nix::sys::stat::{Mode, fchmod};
+use nix::unistd::fsync;
+use std::fmt;
+use std::fs::{DirBuilder, File, TryLockError};
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use thiserror::Error;
 use uuid::Uuid;
 
 mod dir;
+mod error;
 mod output_file;
+mod read;
 
 pub use dir::Distrust;
+pub use error::{ReadError, SessionError, StoreError};
 pub use output_file::OutputFile;
+
+/// The store's directory in its workspace.
+const DIRECTORY: &str = ".outputs";
+/// Its lock. No session has this name.
+const LOCK: &str = ".lock";
+/// Of a workspace that has to be made: others may pass through to the outputs, and list nothing.
+const MODE_WORKSPACE: u32 = 0o711;
+
+/// Whether a session may have this name: `[A-Za-z0-9_-]{1,64}`. It is a directory's name, too.
+pub fn check_session(name: &str) -> Result<(), SessionError> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    if (1..=MAX_SESSION_NAME).contains(&name.len()) && name.bytes().all(allowed) {
+        return Ok(());
+    }
+    Err(SessionError(name.chars().take(MAX_SESSION_NAME).collect()))
+}
 
 /// One run's stream in one session: what a read names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,117 +59,59 @@ pub struct OutputKey {
     pub stream: Stream,
 }
 
-/// A name that no session has.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0:?} is no session name: 1 to 64 of A-Z a-z 0-9 _ - are")]
-pub struct SessionError(pub String);
-
-/// Whether a session may have this name: `[A-Za-z0-9_-]{1,64}`. It is a directory's name, too.
-pub fn check_session(name: &str) -> Result<(), SessionError> {
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-    if (1..=MAX_SESSION_NAME).contains(&name.len()) && name.bytes().all(allowed) {
-        return Ok(());
+impl OutputKey {
+    /// The output that `session` names by `id`, `RUN/STREAM`; `None` if it is no such id.
+    pub fn parse(session: &str, id: &str) -> Option<Self> {
+        let (run, stream) = id.split_once('/')?;
+        let key = Self {
+            session: session.to_owned(),
+            run: Uuid::parse_str(run).ok()?,
+            stream: Stream::parse(stream)?,
+        };
+        // One output has one id: no braces, no capitals.
+        (key.to_string() == id).then_some(key)
     }
-    Err(SessionError(name.chars().take(MAX_SESSION_NAME).collect()))
+
+    fn file_name(&self) -> String {
+        self.stream.file_name(self.run)
+    }
 }
 
-/// Why the store could not be opened or written.
-#[derive(Debug, Error)]
-pub enum StoreError {
-    /// Another process holds the lock of this store.
-    #[error("{0} is in use by another executor")]
-    InUse(PathBuf),
-    /// The directory is not one that we may trust (a link, a foreign owner, writable by others).
-    #[error("{path} is not safe to keep outputs in: {why}")]
-    Unsafe {
-        /// The directory.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: Distrust,
-    },
-    /// No session has such a name.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// The record cannot be written as JSON.
-    #[error("cannot write the record of run {run}")]
-    Record {
-        /// The run.
-        run: Uuid,
-        /// Why not.
-        source: RecordError,
-    },
-    /// The file system refused.
-    #[error("cannot {what} {path}")]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// Why not.
-        source: std::io::Error,
-    },
-}
-
-/// Why a read was refused. Each names its true cause: EACCES is not "deleted".
-#[derive(Debug, Error)]
-pub enum ReadError {
-    /// No such output in this store.
-    #[error("there is no output {0}")]
-    NotFound(String),
-    /// The output belongs to another session.
-    #[error("output {0} belongs to another session")]
-    AccessDenied(String),
-    /// The path is not one of this store's outputs.
-    #[error("{0} is not a held output")]
-    NotAnOutput(String),
-    /// The file's size is not what its record says.
-    #[error("output {output} is damaged: its record says {recorded} bytes, its file has {found}")]
-    Damaged {
-        /// The output.
-        output: String,
-        /// Bytes by the record.
-        recorded: u64,
-        /// Bytes of the file.
-        found: u64,
-    },
-    /// The record says that there is a file, and there is none.
-    #[error("the file of output {0} is gone; its record is still there")]
-    Missing(String),
-    /// The record cannot be used.
-    #[error("the record of output {output} is damaged")]
-    Record {
-        /// The output.
-        output: String,
-        /// What is wrong with it.
-        source: RecordError,
-    },
-    /// No session has such a name.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// A limit of 0.
-    #[error(transparent)]
-    Limit(#[from] crate::limits::LimitError),
-    /// The file system refused.
-    #[error("cannot read output {output}")]
-    Io {
-        /// The output.
-        output: String,
-        /// Why not.
-        source: std::io::Error,
-    },
+/// The id for reads, `RUN/STREAM`.
+impl fmt::Display for OutputKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.run, self.stream.as_str())
+    }
 }
 
 /// An open store. Holds the lock of its directory for as long as it lives.
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
+    dir: OwnedFd,
+    _lock: File,
 }
 
 impl Store {
     /// Opens (creating what is missing) `<workspace>/.outputs` and takes its lock.
     pub fn open(workspace: &Path) -> Result<Self, StoreError> {
-        let _ = workspace;
-        todo!()
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(MODE_WORKSPACE);
+        builder
+            .create(workspace)
+            .map_err(StoreError::io("create", workspace))?;
+        let workspace = workspace
+            .canonicalize()
+            .map_err(StoreError::io("find", workspace))?;
+        let parent = File::open(&workspace).map_err(StoreError::io("open", &workspace))?;
+        let root = workspace.join(DIRECTORY);
+        let dir = dir::ensure_dir(&parent, DIRECTORY).map_err(StoreError::dir(&root))?;
+        let lock = lock(&dir, &root)?;
+        Ok(Self {
+            root,
+            dir,
+            _lock: lock,
+        })
     }
 
     /// The directory's absolute path.
@@ -145,39 +121,61 @@ impl Store {
 
     /// The session's directory, created if missing, for a runner to create its files in.
     pub fn session_dir(&self, session: &str) -> Result<OwnedFd, StoreError> {
-        let _ = session;
-        todo!()
+        check_session(session)?;
+        dir::ensure_dir(&self.dir, session).map_err(StoreError::dir(&self.root.join(session)))
     }
 
     /// Where a stream's file is, or would be.
     pub fn path_of(&self, key: &OutputKey) -> PathBuf {
-        let _ = key;
-        todo!()
+        self.root.join(&key.session).join(key.file_name())
     }
 
     /// Writes the record, last and whole: temporary file, fsync, rename, fsync of the directory.
     /// Writing the same record twice is no error.
     pub fn write_record(&self, record: &Record) -> Result<(), StoreError> {
-        let _ = record;
-        todo!()
-    }
-
-    /// One page of an output. `limit` is clamped to the page's caps; 0 is refused.
-    /// An output that has no record yet is read as running: `next` at its present end is that offset.
-    pub fn read(
-        &self,
-        key: &OutputKey,
-        offset: u64,
-        limit: u64,
-        encoding: Encoding,
-    ) -> Result<Page, ReadError> {
-        let _ = (key, offset, limit, encoding);
-        todo!()
-    }
-
-    /// The output that an absolute path names, if it is one of `session`'s in this store.
-    pub fn resolve(&self, session: &str, path: &Path) -> Result<OutputKey, ReadError> {
-        let _ = (session, path);
-        todo!()
+        let run = record.run;
+        let json = record
+            .to_json()
+            .map_err(|source| StoreError::Record { run, source })?;
+        let dir = self.session_dir(&record.session)?;
+        let name = Record::file_name(run);
+        let path = self.root.join(&record.session).join(&name);
+        let temporary = format!(".{name}.tmp");
+        // Only this store writes records: one that is there is from a crash in the middle.
+        let _ = dir::unlink(&dir, &temporary);
+        write_synced(&dir, &temporary, &json).map_err(StoreError::io("write", &path))?;
+        renameat(&dir, temporary.as_str(), &dir, name.as_str())
+            .map_err(StoreError::io("rename", &path))?;
+        fsync(&dir).map_err(StoreError::io("sync the directory of", &path))
     }
 }
+
+/// Writes a new file whole and to the disk, or leaves none.
+fn write_synced(dir: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let mut file = dir::create_new(dir, name, OFlag::O_WRONLY)?;
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| Ok(fchmod(&file, dir::MODE_FILE)?))
+        .and_then(|()| file.sync_all());
+    if written.is_err() {
+        let _ = dir::unlink(dir, name);
+    }
+    written
+}
+
+/// Takes the lock of the store, which goes with the process.
+fn lock(dir: &OwnedFd, root: &Path) -> Result<File, StoreError> {
+    let path = root.join(LOCK);
+    let flags = OFlag::O_RDWR | OFlag::O_CREAT;
+    let fd = dir::open(dir, LOCK, flags, Mode::S_IRUSR | Mode::S_IWUSR)
+        .map_err(StoreError::io("open", &path))?;
+    let file = File::from(fd);
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse(root.to_owned())),
+        Err(TryLockError::Error(source)) => Err(StoreError::io("lock", &path)(source)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

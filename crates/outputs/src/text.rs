@@ -6,13 +6,10 @@
 //!
 //! Only LF ends a line. A cut falls between units and never between CR and LF.
 
-use crate::limits::SNIFF_BYTES;
+use crate::limits::{LONGEST_CUT_UNIT, SNIFF_BYTES};
 
 /// What stands for bytes that are not text.
 pub const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
-
-/// The longest unit, in bytes.
-pub const LONGEST_UNIT: usize = 4;
 
 /// One character, or one run of bytes that shows as one replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +156,7 @@ pub fn next_boundary(bytes: &[u8], at: usize) -> usize {
 
 /// The unit that `at` is inside of, and where it begins.
 pub fn spanning(bytes: &[u8], at: usize) -> Option<(usize, Unit)> {
-    let near = at.saturating_sub(LONGEST_UNIT - 1);
+    let near = at.saturating_sub(LONGEST_CUT_UNIT - 1);
     let before = bytes.get(near..at)?;
     let start = near + before.iter().rposition(|&b| !is_continuation(b))?;
     let unit = first_unit(&bytes[start..])?;
@@ -211,7 +208,7 @@ pub fn suffix_within(bytes: &[u8], budget: usize) -> usize {
 
 /// Length of the unfinished character at the end of `bytes`, 0 if there is none.
 pub fn unfinished(bytes: &[u8]) -> usize {
-    let near = bytes.len().saturating_sub(LONGEST_UNIT - 1);
+    let near = bytes.len().saturating_sub(LONGEST_CUT_UNIT - 1);
     let Some(start) = bytes[near..].iter().rposition(|&b| !is_continuation(b)) else {
         return 0;
     };
@@ -226,7 +223,7 @@ pub fn unfinished(bytes: &[u8]) -> usize {
 
 /// Whether a stream that begins with `head` is binary: a NUL, or more than 30 % undecodable bytes,
 /// among the characters that begin in its first [`SNIFF_BYTES`]. `head` is the whole stream, or
-/// longer than those by at least [`LONGEST_UNIT`] − 1 bytes.
+/// longer than those by at least [`LONGEST_CUT_UNIT`] − 1 bytes.
 pub fn is_binary(head: &[u8]) -> bool {
     let (mut seen, mut ill) = (0, 0);
     for unit in units(head) {

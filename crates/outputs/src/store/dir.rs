@@ -18,7 +18,7 @@ const MODE_NEW_FILE: Mode = Mode::from_bits_truncate(0o600);
 const MODE_NEW_DIR: Mode = Mode::from_bits_truncate(0o700);
 
 /// Why a directory of the store cannot be used.
-#[derive(Debug, Error)]
+#[derive(Debug, Clone, Copy, Error)]
 pub(super) enum DirError {
     /// It is not one that we may trust.
     #[error("{0}")]

@@ -25,7 +25,7 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Creates `<run>.<stream>.txt` in `dir`: O_EXCL, O_NOFOLLOW, 0640, owned like the directory, locked (flock).
+    /// Creates `<run>.<stream>.txt` in `dir`: `O_EXCL`, `O_NOFOLLOW`, 0640, owned like the directory, locked (flock).
     ///
     /// Where the owner cannot be set, the file stays ours if the directory's owner can read it all
     /// the same; otherwise it is removed and the loss is [`Loss::Permission`].
