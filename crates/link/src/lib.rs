@@ -1,1 +1,39 @@
 //! Holds the host's identity and its websocket; relays frames and runs nothing.
+//!
+//! ```text
+//!           ┌──────────────────────────── executor's socket refuses: ask again, do not dial ─┐
+//!           ▼                                                                                │
+//!  [executor's socket] ──► dial: TCP ► TLS ► upgrade ──► relay until one side ends ──► [back-off]
+//!                              └── fails: who is to blame is logged ──────────────────────►│
+//! ```
+//!
+//! One websocket and one connection to the executor live and die together: when either ends, the other is
+//! closed, and both are made anew. "Connected" means that the gateway's first session message arrived.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`backoff`] | when to come back, without a clock |
+//! | [`clock`] | how far the host's clock is from the gateway's |
+//! | [`tls`] | the identity, the one trusted CA, and who is to blame for a failed handshake |
+//! | [`dial`] | from a URL to an open websocket |
+//! | [`frames`] | the framing of the executor's socket |
+//! | [`relay`] | one session, until it ends |
+//! | [`service`] | session after session |
+//! | [`limits`] | every bound, each with its why |
+#![forbid(unsafe_code)]
+
+mod args;
+pub mod backoff;
+pub mod clock;
+pub mod dial;
+pub mod frames;
+pub mod limits;
+mod observed;
+pub mod relay;
+pub mod service;
+pub mod tls;
+
+#[cfg(test)]
+mod tests;
+
+pub use args::main_from;

@@ -1,0 +1,106 @@
+//! The command line.
+
+use crate::dial::GatewayUrl;
+use crate::limits::Times;
+use crate::service::{self, Settings};
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+/// Holds the host's identity and its websocket; relays frames and runs nothing.
+#[derive(Debug, Parser)]
+#[command(name = "willcall-link", version)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Keep a session with the gateway open until SIGTERM.
+    Run {
+        /// The gateway: wss://HOST:PORT/v1/link
+        #[arg(long, value_name = "URL")]
+        gateway: GatewayUrl,
+        /// Key and certificate of this host, in one PEM file.
+        #[arg(long, value_name = "FILE")]
+        identity: PathBuf,
+        /// The CA that the gateway's certificate must come from.
+        #[arg(long, value_name = "FILE")]
+        ca: PathBuf,
+        /// The executor's socket.
+        #[arg(long, value_name = "SOCKET")]
+        socket: PathBuf,
+    },
+}
+
+/// The link, as a process. `args` begin with the program's name.
+pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = match Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    log_to_stderr();
+    let Command::Run {
+        gateway,
+        identity,
+        ca,
+        socket,
+    } = args.command;
+    let settings = Settings {
+        gateway,
+        identity,
+        ca,
+        socket,
+        times: Times::REAL,
+    };
+    match serve(settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn log_to_stderr() {
+    let filter = EnvFilter::try_from_env("WILLCALL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    // Fails only where a log is set up already, which then serves as well.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .try_init();
+}
+
+fn serve(settings: Settings) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("the event loop cannot be set up")?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be caught")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be caught")?;
+        let cancel = CancellationToken::new();
+        let service = service::run(settings, cancel.clone());
+        let mut service = std::pin::pin!(service);
+        tokio::select! {
+            biased;
+            () = &mut service => return Ok(()),
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        cancel.cancel();
+        service.await;
+        Ok(())
+    })
+}

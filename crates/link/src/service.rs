@@ -1,0 +1,137 @@
+//! Session after session, until cancelled.
+
+use crate::backoff::{Backoff, ExecutorRetry};
+use crate::dial::{self, DialError, GatewayUrl};
+use crate::limits::Times;
+use crate::relay::{self, End, Ended};
+use crate::tls::{self, PemFileError};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use thiserror::Error as ThisError;
+use tokio::net::UnixStream;
+use tokio_util::sync::CancellationToken;
+
+/// What a link needs to know.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The gateway.
+    pub gateway: GatewayUrl,
+    /// Key and certificate of this host, in one PEM file.
+    pub identity: PathBuf,
+    /// The one CA that the gateway's certificate must come from.
+    pub ca: PathBuf,
+    /// The executor's socket.
+    pub socket: PathBuf,
+    /// How long things may take.
+    pub times: Times,
+}
+
+/// Why there is no session.
+#[derive(Debug, ThisError)]
+enum Failure {
+    #[error("this host's identity cannot be used")]
+    Identity(#[from] PemFileError),
+    #[error("there is no connection to {gateway}")]
+    Dial {
+        gateway: GatewayUrl,
+        source: DialError,
+    },
+}
+
+/// Keeps a session with the gateway open whenever the executor is there. Never gives up by itself.
+pub async fn run(settings: Settings, cancel: CancellationToken) {
+    if tls::is_exposed(&settings.identity) {
+        let path = settings.identity.display();
+        tracing::warn!("{path} holds this host's key and others may read it: chmod 600 {path}");
+    }
+    let mut backoff = Backoff::default();
+    while let Some(executor) = find_executor(&settings.socket, &cancel).await {
+        let attempt = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return,
+            dialed = connect(&settings) => dialed,
+        };
+        let (connected, pace) = match attempt {
+            Ok(dialed) => {
+                let ended = relay::relay(dialed, executor, settings.times, &cancel).await;
+                report(&ended);
+                (ended.connected, ended.pace)
+            }
+            Err(failure) => {
+                tracing::warn!("{}", chain(&failure));
+                (None, failure.pace())
+            }
+        };
+        let pause = backoff.pause(connected, Instant::now(), pace, rand::random());
+        if rest(pause, &cancel).await.is_break() {
+            return;
+        }
+    }
+}
+
+impl Failure {
+    fn pace(&self) -> Option<Duration> {
+        match self {
+            Self::Identity(_) => None,
+            Self::Dial { source, .. } => source.pace(),
+        }
+    }
+}
+
+async fn connect(settings: &Settings) -> Result<dial::Dialed, Failure> {
+    let config = tls::client_config(&settings.identity, &settings.ca)?;
+    dial::dial(&settings.gateway, config, settings.times.handshake)
+        .await
+        .map_err(|source| Failure::Dial {
+            gateway: settings.gateway.clone(),
+            source,
+        })
+}
+
+/// A connection to the executor; waits for it as long as it takes. `None` once cancelled.
+async fn find_executor(socket: &Path, cancel: &CancellationToken) -> Option<UnixStream> {
+    let mut retry = ExecutorRetry::default();
+    let mut told = false;
+    while !cancel.is_cancelled() {
+        match UnixStream::connect(socket).await {
+            Ok(executor) => return Some(executor),
+            Err(error) if !told => {
+                let path = socket.display();
+                tracing::info!("waiting for the executor at {path}: {error}");
+                told = true;
+            }
+            Err(_) => {}
+        }
+        if rest(retry.pause(), cancel).await.is_break() {
+            break;
+        }
+    }
+    None
+}
+
+async fn rest(pause: Duration, cancel: &CancellationToken) -> std::ops::ControlFlow<()> {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => std::ops::ControlFlow::Break(()),
+        () = tokio::time::sleep(pause) => std::ops::ControlFlow::Continue(()),
+    }
+}
+
+fn report(ended: &Ended) {
+    if !matches!(ended.why, End::Asked) {
+        tracing::warn!("the session is over: {}", chain(&ended.why));
+    }
+}
+
+/// An error and its sources, in one line.
+fn chain(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        line.push_str(": ");
+        line.push_str(&error.to_string());
+        source = error.source();
+    }
+    line
+}

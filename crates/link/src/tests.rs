@@ -1,0 +1,5 @@
+//! The link against a real TLS websocket server and a real unix socket.
+
+mod dialing;
+mod relaying;
+mod world;
