@@ -337,9 +337,7 @@ fn become_command(shared: &Shared<'_>) -> Failure {
 /// Default signals, umask 022, no core files, a likelier victim when memory runs out.
 fn reset_attributes() -> bool {
     for signal in 1..=LAST_SIGNAL {
-        // Fails for KILL, STOP and the two that libc keeps to itself; none of them can be ignored.
-        // SAFETY: no handler is passed, only the default.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        default_signal(signal);
     }
     // SAFETY: always sound.
     unsafe { libc::umask(0o022) };
@@ -350,6 +348,24 @@ fn reset_attributes() -> bool {
     };
     // SAFETY: `none` lives through the call.
     unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) == 0 }
+}
+
+/// Not by libc, which would leave two that it keeps to itself as they are: ignored, if somebody
+/// above us did that. KILL and STOP fail, and are never anything else.
+fn default_signal(signal: c_int) {
+    // The kernel's sigaction, all zero: the default, no flags, an empty mask.
+    let default = [0_u64; 4];
+    let none = std::ptr::null_mut::<c_void>();
+    // SAFETY: `default` is as long as the kernel's structure and lives through the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            signal,
+            default.as_ptr(),
+            none,
+            8_usize,
+        )
+    };
 }
 
 /// Failing is fine: without /proc the command is as likely a victim as we are.

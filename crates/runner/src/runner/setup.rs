@@ -43,10 +43,11 @@ fn name_ourselves(launch: &Launch) {
     }
 }
 
-/// Signals that end a run instead of its runner, and news of children, come through a descriptor.
-/// SIGPIPE is ignored already, as in every program with this runtime.
+/// Nothing but KILL ends a runner: those signals that ask for its end cancel its run, through a
+/// descriptor; all others are blocked (a file size limit is an error of a write and no more).
 fn catch_signals() -> nix::Result<SignalFd> {
-    let mask: SigSet = [
+    SigSet::all().thread_set_mask()?;
+    let heard: SigSet = [
         Signal::SIGCHLD,
         Signal::SIGTERM,
         Signal::SIGINT,
@@ -54,8 +55,7 @@ fn catch_signals() -> nix::Result<SignalFd> {
     ]
     .into_iter()
     .collect();
-    mask.thread_set_mask()?;
-    SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+    SignalFd::with_flags(&heard, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
 }
 
 /// A command, and the ends of the pipes that it will have.

@@ -1,0 +1,132 @@
+//! The spawner against peers that are wrong, slow or gone.
+
+use crate::support::{Look, Spawner, read_frame, send_bytes, send_launch, spawner_command};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::Stdio;
+use uuid::Uuid;
+use willcall_runner::wire::{self, Launched};
+
+/// Sends what is no launch; the connection is closed, and the next one is served.
+#[track_caller]
+fn refused(bytes: &[u8], fds: usize) {
+    let spawner = Spawner::start();
+    let mut socket = spawner.connect();
+    let fds: Vec<OwnedFd> = (0..fds)
+        .map(|_| File::open("/").expect("/").into())
+        .collect();
+    if fds.is_empty() {
+        socket.write_all(bytes).expect("sent");
+    } else {
+        send_bytes(&socket, bytes, &fds);
+    }
+    assert_eq!(socket.read(&mut [0; 1]).unwrap_or(0), 0, "closed");
+    assert_eq!(spawner.sh("echo hi").stdout(), "hi\n");
+}
+
+#[test]
+fn what_is_no_launch_closes_its_connection_and_no_other() {
+    refused(b"\xff\xff\xff\xff", 0);
+    refused(b"\x08\0\0\0\x04\0\0\0null", 0);
+    refused(b"\x05\0\0\0\xff\xff\xff\xffx", 0);
+    refused(b"\0\0\0\0", 2);
+}
+
+#[test]
+fn descriptors_are_counted() {
+    let spawner = Spawner::start();
+    let bytes = wire::encode(&spawner.launch(&["true"])).expect("a launch");
+    for count in [0, 1, 2, 4, 7, 200] {
+        refused(&bytes, count);
+    }
+}
+
+#[test]
+fn a_peer_that_stands_still_blocks_nobody() {
+    let spawner = Spawner::start();
+    let mut stalled = spawner.connect();
+    stalled.write_all(&[9, 0, 0]).expect("sent");
+    assert_eq!(spawner.sh("echo hi").stdout(), "hi\n");
+}
+
+#[test]
+fn launches_follow_each_other_on_one_connection() {
+    let spawner = Spawner::start();
+    let mut socket = spawner.connect();
+    let mut ends = Vec::new();
+    let mut runs: Vec<Uuid> = Vec::new();
+    for n in 0..5 {
+        let launch = spawner.launch(&["true"]);
+        let (ours, theirs) = UnixStream::pair().expect("a pair");
+        let spool = File::create(spawner.dir.path().join(format!("{n}"))).expect("a spool");
+        let dir = File::open(spawner.dir.path()).expect("a directory");
+        send_launch(&socket, &launch, &[theirs.into(), spool.into(), dir.into()]);
+        ends.push(ours);
+        runs.push(launch.run);
+    }
+    for run in runs {
+        let launched: Launched = wire::decode(&read_frame(&mut socket)).expect("an answer");
+        assert!(
+            matches!(launched, Launched::Forked { run: r, .. } if r == run),
+            "{launched:?}"
+        );
+    }
+}
+
+#[test]
+fn the_socket_is_for_its_owner_and_a_stale_one_is_replaced() {
+    let mut spawner = Spawner::start();
+    let metadata = spawner.socket().metadata().expect("the socket");
+    assert!(metadata.file_type().is_socket());
+    assert_eq!(metadata.mode() & 0o777, 0o600);
+    spawner.process.kill().expect("our child");
+    spawner.process.wait().expect("our child");
+    assert!(spawner.socket().exists());
+    spawner.process = spawner_command(&spawner.socket())
+        .spawn()
+        .expect("a spawner");
+    crate::support::eventually("it listens", || UnixStream::connect(spawner.socket()).ok());
+}
+
+#[test]
+fn term_ends_a_spawner_but_no_runner() {
+    let mut spawner = Spawner::start();
+    let mut run = spawner.arm(spawner.launch(&["sh", "-c", "sleep .3; echo hi"]));
+    run.go();
+    let pid = Pid::from_raw(spawner.process.id().try_into().expect("a pid"));
+    kill(pid, Signal::SIGTERM).expect("our child");
+    assert!(spawner.process.wait().expect("our child").success());
+    assert!(!spawner.socket().exists());
+    assert_eq!(run.result().stdout(), "hi\n");
+}
+
+#[test]
+fn what_stands_in_the_way_is_left_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("socket");
+    std::fs::write(&path, "precious").expect("a file");
+    let ended = spawner_command(&path)
+        .stderr(Stdio::null())
+        .status()
+        .expect("a spawner");
+    assert!(!ended.success());
+    assert_eq!(
+        std::fs::read_to_string(&path).expect("the file"),
+        "precious"
+    );
+    std::fs::remove_file(&path).expect("the file");
+    let _living = UnixListener::bind(&path).expect("a listener");
+    assert!(
+        !spawner_command(&path)
+            .stderr(Stdio::null())
+            .status()
+            .expect("a spawner")
+            .success()
+    );
+    assert!(path.exists());
+}
