@@ -139,6 +139,23 @@ mod tests {
         );
     }
 
+    /// The device that is always full.
+    #[test]
+    fn a_full_disk_is_told_from_the_write() {
+        let file = File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("every Linux has it");
+        let dir = File::open("/dev").expect("every Linux has it").into();
+        let mut full = OutputFile {
+            file,
+            dir,
+            name: "full".into(),
+        };
+        assert_eq!(full.append([b"a", b"b"]), Err(Loss::DiskFull));
+        assert_eq!(full.append([b"", b""]), Ok(0));
+    }
+
     #[test]
     fn every_errno_has_its_cause() {
         check(Errno::ENOSPC, Loss::NoInodes, Loss::DiskFull);

@@ -1,1 +1,597 @@
+use super::*;
+use crate::capture::Loss;
+use crate::limits::LimitError;
+use crate::page::Encoding;
+use crate::record::{RECORD_VERSION, RecordError, StoredStream};
+use nix::sys::stat::{fstat, umask};
+use nix::unistd::{Gid, Uid, chown, geteuid};
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use tempfile::TempDir;
 
+/// A workspace that goes when the test ends, and a store in it.
+struct Fixture {
+    workspace: TempDir,
+    store: Store,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let workspace = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::open(workspace.path()).expect("a new store");
+        Self { workspace, store }
+    }
+
+    /// Writes an output as a runner does, and its record if it is `finished`.
+    fn hold(&self, session: &str, run: u128, bytes: &[u8], finished: bool) -> OutputKey {
+        let key = key(session, run);
+        let dir = self
+            .store
+            .session_dir(session)
+            .expect("a session's directory");
+        let mut file = OutputFile::create(dir.as_fd(), key.run, key.stream).expect("a new file");
+        let (first, second) = bytes.split_at(bytes.len() / 2);
+        assert_eq!(file.append([first, second]), Ok(bytes.len()));
+        let digest = file.seal().expect("a readable file");
+        if finished {
+            self.store
+                .write_record(&record(&key, bytes.len() as u64, digest))
+                .expect("a record");
+        }
+        key
+    }
+
+    fn read(&self, key: &OutputKey) -> Result<String, ReadError> {
+        self.store
+            .read(key, 0, 100, Encoding::Utf8)
+            .map(|page| page.content)
+    }
+
+    fn path(&self, key: &OutputKey) -> PathBuf {
+        self.store.path_of(key)
+    }
+}
+
+fn key(session: &str, run: u128) -> OutputKey {
+    OutputKey {
+        session: session.into(),
+        run: Uuid::from_u128(run),
+        stream: Stream::Stdout,
+    }
+}
+
+fn record(key: &OutputKey, stored: u64, digest: Option<String>) -> Record {
+    let stream = StoredStream {
+        stored,
+        total_size: stored,
+        total_lines: 1,
+        digest,
+        complete: true,
+        dropped_bytes: 0,
+        mime: crate::media::TEXT.into(),
+    };
+    Record {
+        version: RECORD_VERSION,
+        run: key.run,
+        session: key.session.clone(),
+        state: "exited".into(),
+        created_ms: 1,
+        finished_ms: 2,
+        streams: BTreeMap::from([(key.stream, stream)]),
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).expect("it is there").mode() & 0o7777
+}
+
+#[test]
+fn what_was_held_is_read_back() {
+    let fixture = Fixture::new();
+    let key = fixture.hold("s", 1, b"held\n", true);
+    let page = fixture
+        .store
+        .read(&key, 1, 2, Encoding::Utf8)
+        .expect("a page");
+    assert_eq!(
+        (page.content.as_str(), page.next, page.total),
+        ("el", Some(3), 5)
+    );
+    let record = fixture
+        .store
+        .record("s", key.run)
+        .expect("readable")
+        .expect("written");
+    let digest = record.streams[&Stream::Stdout]
+        .digest
+        .clone()
+        .expect("small enough");
+    assert_eq!(digest, crate::digest::of(&b"held\n"[..]).expect("a slice"));
+}
+
+#[test]
+fn modes_do_not_depend_on_the_umask() {
+    let before = umask(Mode::from_bits_truncate(0o077));
+    let fixture = Fixture::new();
+    let key = fixture.hold("s", 1, b"x", true);
+    umask(before);
+    let root = fixture.store.root();
+    let file = fixture.path(&key);
+    assert_eq!((mode(root), mode(&root.join("s"))), (0o2750, 0o2750));
+    assert_eq!(
+        (
+            mode(&file),
+            mode(&root.join("s").join(Record::file_name(key.run)))
+        ),
+        (0o640, 0o640)
+    );
+}
+
+#[test]
+fn two_stores_never_share_a_directory() {
+    let fixture = Fixture::new();
+    let again = Store::open(fixture.workspace.path());
+    assert!(matches!(again, Err(StoreError::InUse(path)) if path == fixture.store.root()));
+    let Fixture { workspace, store } = fixture;
+    drop(store);
+    Store::open(workspace.path()).expect("the lock went with the store");
+}
+
+#[test]
+fn a_missing_workspace_is_made_passable() {
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let workspace = parent.path().join("a/b");
+    let store = Store::open(&workspace).expect("made");
+    assert!(store.root().is_absolute() && store.root().ends_with("a/b/.outputs"));
+    assert_eq!(
+        mode(&workspace) & 0o011,
+        mode(&parent.path().join("a")) & 0o011
+    );
+}
+
+#[track_caller]
+fn check_unsafe(prepare: impl FnOnce(&Path), expected: impl FnOnce(&Distrust) -> bool) {
+    let workspace = tempfile::tempdir().expect("a temporary directory");
+    prepare(&workspace.path().join(DIRECTORY));
+    match Store::open(workspace.path()) {
+        Err(StoreError::Unsafe { path, why }) => {
+            assert!(path.ends_with(DIRECTORY) && expected(&why), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_directory_that_others_control_is_refused_by_name() {
+    let elsewhere = tempfile::tempdir().expect("a temporary directory");
+    check_unsafe(
+        |path| symlink(elsewhere.path(), path).expect("a link"),
+        |why| *why == Distrust::Link,
+    );
+    check_unsafe(
+        |path| fs::write(path, b"").expect("a file"),
+        |why| *why == Distrust::NotADirectory,
+    );
+    for bits in [0o770, 0o707] {
+        check_unsafe(
+            |path| {
+                fs::create_dir(path).expect("a directory");
+                fs::set_permissions(path, Permissions::from_mode(bits)).expect("ours");
+            },
+            |why| *why == Distrust::Writable { mode: bits },
+        );
+    }
+    if geteuid().is_root() {
+        check_unsafe(
+            |path| {
+                fs::create_dir(path).expect("a directory");
+                chown(path, Some(Uid::from_raw(4321)), None).expect("we are root");
+            },
+            |why| *why == Distrust::Owner { owner: 4321, us: 0 },
+        );
+    }
+}
+
+#[test]
+fn a_directory_that_others_may_read_is_closed() {
+    let workspace = tempfile::tempdir().expect("a temporary directory");
+    let path = workspace.path().join(DIRECTORY);
+    fs::create_dir(&path).expect("a directory");
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).expect("ours");
+    let _store = Store::open(workspace.path()).expect("ours alone to write");
+    assert_eq!(mode(&path), 0o2750);
+}
+
+#[test]
+fn a_session_that_is_a_link_is_refused() {
+    let fixture = Fixture::new();
+    let elsewhere = tempfile::tempdir().expect("a temporary directory");
+    symlink(elsewhere.path(), fixture.store.root().join("s")).expect("a link");
+    let refused = fixture.store.session_dir("s");
+    assert!(matches!(
+        refused,
+        Err(StoreError::Unsafe {
+            why: Distrust::Link,
+            ..
+        })
+    ));
+    assert!(matches!(
+        fixture.read(&key("s", 1)),
+        Err(ReadError::NotAnOutput(_))
+    ));
+}
+
+#[test]
+fn session_names_are_directory_names_and_no_more() {
+    let fixture = Fixture::new();
+    let long = "x".repeat(65);
+    for name in [
+        "",
+        ".",
+        "..",
+        "a/b",
+        "a b",
+        ".lock",
+        "é",
+        "a\n",
+        long.as_str(),
+    ] {
+        assert!(
+            matches!(fixture.store.session_dir(name), Err(StoreError::Session(_))),
+            "{name}"
+        );
+        assert!(
+            matches!(fixture.read(&key(name, 1)), Err(ReadError::Session(_))),
+            "{name}"
+        );
+    }
+    assert!(check_session(&long[1..]).is_ok() && check_session("A-z_0").is_ok());
+}
+
+#[test]
+fn a_file_is_created_once_and_never_through_a_link() {
+    let fixture = Fixture::new();
+    let key = fixture.hold("s", 1, b"first", true);
+    let dir = fixture
+        .store
+        .session_dir("s")
+        .expect("a session's directory");
+    let create = |run| OutputFile::create(dir.as_fd(), Uuid::from_u128(run), Stream::Stdout);
+    assert!(matches!(create(1), Err(Loss::IoError)));
+    let target = fixture.workspace.path().join("target");
+    symlink(
+        &target,
+        fixture.path(&OutputKey {
+            run: Uuid::from_u128(2),
+            ..key.clone()
+        }),
+    )
+    .expect("a link");
+    assert!(matches!(create(2), Err(Loss::IoError)));
+    assert!(!target.exists());
+    assert_eq!(fixture.read(&key).expect("untouched"), "first");
+}
+
+#[test]
+fn a_file_is_locked_while_it_is_written() {
+    let fixture = Fixture::new();
+    let dir = fixture
+        .store
+        .session_dir("s")
+        .expect("a session's directory");
+    let key = key("s", 1);
+    let file = OutputFile::create(dir.as_fd(), key.run, key.stream).expect("a new file");
+    let sweeper = File::open(fixture.path(&key)).expect("there");
+    assert!(matches!(sweeper.try_lock(), Err(TryLockError::WouldBlock)));
+    file.seal().expect("readable");
+    sweeper.try_lock().expect("nobody writes it any more");
+}
+
+#[test]
+fn a_file_belongs_to_the_owner_of_its_directory() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    chown(
+        parent.path(),
+        Some(Uid::from_raw(4321)),
+        Some(Gid::from_raw(4322)),
+    )
+    .expect("root");
+    let dir = File::open(parent.path()).expect("there");
+    let file = OutputFile::create(dir.as_fd(), Uuid::nil(), Stream::Stderr).expect("a new file");
+    let stat = fs::metadata(parent.path().join(Stream::Stderr.file_name(Uuid::nil())));
+    let stat = stat.expect("there");
+    assert_eq!(
+        (stat.uid(), stat.gid(), stat.mode() & 0o7777),
+        (4321, 4322, 0o640)
+    );
+    file.remove().expect("removed");
+    assert_eq!(fs::read_dir(parent.path()).expect("there").count(), 0);
+}
+
+#[test]
+fn a_directory_that_is_gone_takes_no_file() {
+    let parent = tempfile::tempdir().expect("a temporary directory");
+    let path = parent.path().join("gone");
+    fs::create_dir(&path).expect("a directory");
+    let dir = File::open(&path).expect("there");
+    fs::remove_dir(&path).expect("empty");
+    let refused = OutputFile::create(dir.as_fd(), Uuid::nil(), Stream::Stdout);
+    assert!(matches!(refused, Err(Loss::NoDirectory)));
+}
+
+#[test]
+fn a_record_is_written_again_without_harm() {
+    let fixture = Fixture::new();
+    let key = fixture.hold("s", 1, b"held", true);
+    let leftover = format!(".{}.tmp", Record::file_name(key.run));
+    fs::write(fixture.store.root().join("s").join(leftover), b"half").expect("a crash's rest");
+    fixture
+        .store
+        .write_record(&record(&key, 4, None))
+        .expect("the same again");
+    let names = fs::read_dir(fixture.store.root().join("s"))
+        .expect("there")
+        .count();
+    assert_eq!(
+        (names, fixture.read(&key).expect("held").as_str()),
+        (2, "held")
+    );
+}
+
+#[test]
+fn an_output_without_a_record_is_running() {
+    let fixture = Fixture::new();
+    let key = fixture.hold("s", 1, b"so far", false);
+    let page = fixture
+        .store
+        .read(&key, 3, 100, Encoding::Utf8)
+        .expect("a page");
+    assert_eq!(
+        (page.content.as_str(), page.next, page.truncated),
+        ("far", Some(6), false)
+    );
+}
+
+#[test]
+fn a_read_that_fails_names_its_cause() {
+    let fixture = Fixture::new();
+    let key = fixture.hold("mine", 1, b"held", true);
+    let unknown = |session| self::key(session, 9);
+    assert!(matches!(
+        fixture.read(&unknown("mine")),
+        Err(ReadError::NotFound(_))
+    ));
+    assert!(matches!(
+        fixture.read(&unknown("new")),
+        Err(ReadError::NotFound(_))
+    ));
+    let stderr = OutputKey {
+        stream: Stream::Stderr,
+        ..key.clone()
+    };
+    assert!(matches!(fixture.read(&stderr), Err(ReadError::NotFound(_))));
+    let zero = fixture.store.read(&key, 0, 0, Encoding::Utf8);
+    assert!(matches!(
+        zero,
+        Err(ReadError::Limit(LimitError::Zero { name: "limit" }))
+    ));
+
+    File::options()
+        .append(true)
+        .open(fixture.path(&key))
+        .expect("ours")
+        .write_all(b"!")
+        .expect("ok");
+    let damaged = fixture.read(&key);
+    assert!(matches!(
+        damaged,
+        Err(ReadError::Damaged {
+            recorded: 4,
+            found: 5,
+            ..
+        })
+    ));
+    fs::remove_file(fixture.path(&key)).expect("ours");
+    assert!(matches!(fixture.read(&key), Err(ReadError::Missing(_))));
+}
+
+#[test]
+fn another_sessions_output_is_denied_even_to_who_guesses_its_id() {
+    let fixture = Fixture::new();
+    let theirs = fixture.hold("theirs", 1, b"secret", true);
+    let running = fixture.hold("theirs", 2, b"secret", false);
+    fixture.hold("mine", 3, b"mine", true);
+    for theirs in [theirs, running] {
+        for session in ["mine", "new"] {
+            let guessed = OutputKey {
+                session: session.into(),
+                ..theirs.clone()
+            };
+            assert!(matches!(
+                fixture.read(&guessed),
+                Err(ReadError::AccessDenied(_))
+            ));
+        }
+        assert_eq!(fixture.read(&theirs).expect("its own"), "secret");
+    }
+}
+
+#[test]
+fn what_is_no_regular_file_is_no_output() {
+    let fixture = Fixture::new();
+    let held = fixture.hold("s", 1, b"held", true);
+    let secret = fixture.workspace.path().join("secret");
+    fs::write(&secret, b"secret").expect("a file");
+    let (link, directory, fifo) = (key("s", 2), key("s", 3), key("s", 4));
+    symlink(&secret, fixture.path(&link)).expect("a link");
+    fs::create_dir(fixture.path(&directory)).expect("a directory");
+    nix::unistd::mkfifo(&fixture.path(&fifo), Mode::S_IRUSR).expect("a fifo");
+    for key in [link, directory, fifo] {
+        assert!(
+            matches!(fixture.read(&key), Err(ReadError::NotAnOutput(_))),
+            "{key}"
+        );
+    }
+    assert_eq!(fixture.read(&held).expect("held"), "held");
+}
+
+#[test]
+fn a_record_that_cannot_be_used_is_named() {
+    let fixture = Fixture::new();
+    let key = fixture.hold("s", 1, b"held", true);
+    let path = fixture
+        .store
+        .root()
+        .join("s")
+        .join(Record::file_name(key.run));
+    fs::write(&path, br#"{"version": 7}"#).expect("ours");
+    let refused = fixture.read(&key);
+    assert!(matches!(
+        refused,
+        Err(ReadError::Record {
+            source: RecordError::Version { found: 7 },
+            ..
+        })
+    ));
+    let misplaced = record(&self::key("other", 1), 4, None)
+        .to_json()
+        .expect("JSON");
+    fs::write(&path, misplaced).expect("ours");
+    let refused = fixture.read(&key);
+    assert!(matches!(
+        refused,
+        Err(ReadError::Record {
+            source: RecordError::Misplaced { .. },
+            ..
+        })
+    ));
+}
+
+#[test]
+fn paths_are_resolved_to_outputs_of_the_session_only() {
+    let fixture = Fixture::new();
+    let mine = fixture.hold("mine", 1, b"mine", true);
+    let theirs = fixture.hold("theirs", 2, b"theirs", true);
+    let resolve = |path: &Path| fixture.store.resolve("mine", path);
+    assert_eq!(resolve(&fixture.path(&mine)).expect("mine"), mine);
+    assert!(matches!(
+        resolve(&fixture.path(&theirs)),
+        Err(ReadError::AccessDenied(_))
+    ));
+    assert!(matches!(
+        resolve(&fixture.path(&key("mine", 9))),
+        Err(ReadError::NotFound(_))
+    ));
+
+    let root = fixture.store.root();
+    let name = mine.stream.file_name(mine.run);
+    let record = root.join("mine").join(Record::file_name(mine.run));
+    let dotted = root.join("theirs/../mine").join(&name);
+    let not_outputs = [
+        record,
+        dotted,
+        root.join(LOCK),
+        root.to_owned(),
+        PathBuf::from("/etc/shadow"),
+        PathBuf::from("mine").join(&name),
+        root.join("mine").join(name.to_uppercase()),
+        fixture.workspace.path().join("mine").join(&name),
+    ];
+    for path in not_outputs {
+        assert!(
+            matches!(resolve(&path), Err(ReadError::NotAnOutput(_))),
+            "{}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn links_lead_to_nothing_that_is_not_ours() {
+    let fixture = Fixture::new();
+    let theirs = fixture.hold("theirs", 2, b"theirs", true);
+    let mine = fixture.hold("mine", 1, b"mine", true);
+    let planted = fixture.path(&key("mine", 7));
+    symlink(fixture.path(&theirs), &planted).expect("a link");
+    let refused = fixture.store.resolve("mine", &planted);
+    assert!(matches!(refused, Err(ReadError::NotAnOutput(_))));
+    // The workspace under another name is the same directory, and its sessions are the same.
+    let alias = tempfile::tempdir().expect("a temporary directory");
+    let alias = alias.path().join("alias");
+    symlink(fixture.store.root(), &alias).expect("a link");
+    let aliased = |key: &OutputKey| alias.join(&key.session).join(key.stream.file_name(key.run));
+    assert_eq!(
+        fixture
+            .store
+            .resolve("mine", &aliased(&mine))
+            .expect("mine"),
+        mine
+    );
+    let refused = fixture.store.resolve("mine", &aliased(&theirs));
+    assert!(matches!(refused, Err(ReadError::AccessDenied(_))));
+}
+
+/// Sparse, so that it costs no disk; read from its far end, so that it costs no memory.
+#[test]
+fn a_page_of_a_huge_output_is_as_cheap_as_any() {
+    const SIZE: u64 = 5 << 30;
+    let fixture = Fixture::new();
+    let key = fixture.hold("s", 1, b"", false);
+    let file = File::options()
+        .write(true)
+        .open(fixture.path(&key))
+        .expect("ours");
+    file.set_len(SIZE).expect("sparse files");
+    std::os::unix::fs::FileExt::write_all_at(&file, b"end\n", SIZE - 4).expect("written");
+    fixture
+        .store
+        .write_record(&record(&key, SIZE, None))
+        .expect("a record");
+    let page = fixture
+        .store
+        .read(&key, SIZE - 4, 100, Encoding::Utf8)
+        .expect("a page");
+    assert_eq!(
+        (page.content.as_str(), page.next, page.total),
+        ("end\n", None, SIZE)
+    );
+    let base64 = fixture
+        .store
+        .read(&key, SIZE / 2, u64::MAX, Encoding::Base64)
+        .expect("a page");
+    assert_eq!(base64.next, Some(SIZE / 2 + 76_800));
+}
+
+#[test]
+fn ids_come_back_as_they_were() {
+    let key = key("s", 0x0198_c0de_0000_7000_8000_0000_0000_0001);
+    assert_eq!(OutputKey::parse("s", &key.to_string()), Some(key.clone()));
+    let upper = key.to_string().to_uppercase();
+    for id in [
+        "",
+        "x",
+        "a/b",
+        "../stdout",
+        upper.as_str(),
+        &format!("{{{}}}/stdout", key.run),
+    ] {
+        assert_eq!(OutputKey::parse("s", id), None, "{id}");
+    }
+}
+
+#[test]
+fn errors_carry_what_the_system_said() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let refused = Store::open(file.path());
+    let Err(StoreError::Io { source, .. }) = refused else {
+        panic!("{refused:?}")
+    };
+    assert_ne!(source.kind(), io::ErrorKind::Other);
+    assert_eq!(fstat(file.as_file()).expect("there").st_size, 0);
+}

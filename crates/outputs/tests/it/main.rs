@@ -1,0 +1,8 @@
+//! The whole engine from outside: cases as data, and the laws against a naive oracle.
+
+mod cases;
+mod laws;
+mod oracle;
+mod pages;
+mod shell;
+mod streams;
