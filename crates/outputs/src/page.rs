@@ -127,7 +127,7 @@ impl PageRequest {
             Some((from, unit)) => from + unit.raw,
             None => before,
         };
-        let rest = &window[start..];
+        let rest = window.get(start..).unwrap_or_default();
         let readable = if at_present_end {
             rest.len() - undecided(rest)
         } else {

@@ -36,7 +36,8 @@ impl OutputFile {
         let dir = dir.try_clone_to_owned().map_err(|error| loss_of(&error))?;
         let created = Self { file, dir, name };
         if let Err(loss) = created.hand_over() {
-            created.remove()?;
+            // The cause is what matters; what cannot be removed either is an orphan for the sweep.
+            let _ = created.remove();
             return Err(loss);
         }
         Ok(created)
