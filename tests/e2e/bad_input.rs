@@ -1,0 +1,255 @@
+//! Bad input gets a clear, typed answer that says who is to blame and whether anything ran.
+
+use crate::binary;
+use serde_json::{Value, json};
+use willcall_testkit::{Dev, willcall};
+
+/// A problem document with every member that a caller decides by.
+#[track_caller]
+fn check_problem((status, problem): (u16, Value), expected: u16, code: &str, blame: &str) {
+    assert_eq!(
+        (status, &problem["code"]),
+        (expected, &json!(code)),
+        "{problem}"
+    );
+    assert_eq!(
+        (&problem["status"], &problem["blame"]),
+        (&json!(expected), &json!(blame)),
+        "{problem}"
+    );
+    assert!(
+        problem["detail"]
+            .as_str()
+            .is_some_and(|detail| detail.len() > 10),
+        "{problem}"
+    );
+    assert!(problem["outcome"].is_string(), "{problem}");
+}
+
+#[test]
+fn the_api_names_what_is_wrong() {
+    let dev = Dev::start(binary());
+    let host = dev.api("GET", "/v1/hosts", None).1["hosts"][0]["name"]
+        .as_str()
+        .expect("a host")
+        .to_owned();
+    let runs = format!("/v1/hosts/{host}/runs");
+    let post = |body: Value| dev.api("POST", &runs, Some(&body));
+    let token = dev.token();
+
+    check_problem(
+        dev.api_as(None, "GET", "/v1/hosts", None),
+        401,
+        "unauthorized",
+        "caller",
+    );
+    check_problem(
+        dev.api_as(Some("wrong"), "POST", &runs, Some("{}")),
+        401,
+        "unauthorized",
+        "caller",
+    );
+    check_problem(
+        dev.api(
+            "POST",
+            "/v1/hosts/nowhere/runs",
+            Some(&json!({"argv": ["true"]})),
+        ),
+        404,
+        "unknown_host",
+        "caller",
+    );
+    check_problem(
+        dev.api_as(Some(&token), "POST", &runs, Some("{\"argv\":")),
+        400,
+        "invalid_json",
+        "caller",
+    );
+    check_problem(
+        post(json!({"argv": ["true"], "arvg": 1})),
+        400,
+        "invalid_json",
+        "caller",
+    );
+    check_problem(post(json!({"argv": []})), 400, "invalid_command", "caller");
+    check_problem(
+        post(json!({"argv": ["a\0b"]})),
+        400,
+        "invalid_command",
+        "caller",
+    );
+    check_problem(
+        post(json!({"argv": ["true"], "limits": {"max_bytes": 0}})),
+        400,
+        "invalid_limit",
+        "caller",
+    );
+    check_problem(
+        post(json!({"argv": ["true"], "limits": {"max_lines": 0}})),
+        400,
+        "invalid_limit",
+        "caller",
+    );
+    check_problem(
+        post(json!({"argv": ["true"], "session": "../x"})),
+        400,
+        "invalid_json",
+        "caller",
+    );
+    check_problem(
+        dev.api("GET", "/v1/runs/01990000-0000-7000-8000-00000000dead", None),
+        404,
+        "unknown_run",
+        "caller",
+    );
+    check_problem(
+        dev.api("GET", "/v1/nothing", None),
+        404,
+        "not_found",
+        "caller",
+    );
+    check_problem(
+        dev.api("DELETE", "/v1/hosts", None),
+        405,
+        "method_not_allowed",
+        "caller",
+    );
+    dev.stop();
+}
+
+#[test]
+fn a_command_that_cannot_start_says_so_and_did_not_run() {
+    let dev = Dev::start(binary());
+    for (args, stage, errno) in [
+        (
+            vec!["exec", "--json", "--", "/no/such/program"],
+            "exec",
+            "ENOENT",
+        ),
+        (
+            vec!["exec", "--json", "--cwd", "/no/such/place", "--", "true"],
+            "chdir",
+            "ENOENT",
+        ),
+        (
+            vec!["exec", "--json", "--", "/etc/passwd"],
+            "exec",
+            "EACCES",
+        ),
+    ] {
+        let ran = dev.willcall(&args);
+        let outcome = ran.json();
+        assert_eq!(
+            (ran.code, &outcome["state"], &outcome["cause"]),
+            (125, &json!("refused"), &json!("spawn_failed")),
+            "{outcome}"
+        );
+        assert_eq!(
+            (
+                &outcome["spawn_error"]["stage"],
+                &outcome["spawn_error"]["name"]
+            ),
+            (&json!(stage), &json!(errno)),
+            "{outcome}"
+        );
+        assert_eq!(
+            (&outcome["exit_code"], &outcome["stdout"]),
+            (&Value::Null, &Value::Null)
+        );
+        assert!(
+            outcome["message"]
+                .as_str()
+                .is_some_and(|m| m.contains("no")),
+            "{outcome}"
+        );
+    }
+    let plain = dev.willcall(&["exec", "--", "/no/such/program"]);
+    assert!(
+        plain.stderr.contains("/no/such/program"),
+        "{}",
+        plain.stderr
+    );
+    dev.stop();
+}
+
+#[test]
+fn a_read_that_cannot_be_says_why() {
+    let dev = Dev::start(binary());
+    let outcome = dev
+        .willcall(&["exec", "--json", "--", "seq", "5000"])
+        .json();
+    let run = outcome["run"].as_str().expect("a run");
+    let read = |query: &str| dev.api("GET", &format!("/v1/runs/{run}/output?{query}"), None);
+    check_problem(
+        read("stream=stdout&limit=0"),
+        400,
+        "invalid_limit",
+        "caller",
+    );
+    check_problem(read("stream=stderr"), 404, "not_found", "caller");
+    check_problem(read("stream=nonsense"), 400, "invalid_query", "caller");
+    check_problem(
+        read("stream=stdout&offset=-1"),
+        400,
+        "invalid_query",
+        "caller",
+    );
+    dev.stop();
+}
+
+#[test]
+fn the_command_line_blames_the_right_one() {
+    let dev = Dev::start(binary());
+    let unknown = dev.willcall(&["exec", "--host", "nowhere", "--", "true"]);
+    assert_eq!(unknown.code, 125);
+    assert!(unknown.stderr.contains("nowhere"), "{}", unknown.stderr);
+    let zero = dev.willcall(&["exec", "--max-bytes", "0", "--", "true"]);
+    assert_eq!(zero.code, 125);
+    assert!(zero.stderr.contains("max_bytes"), "{}", zero.stderr);
+    let mut tokenless = dev.command(&["exec", "--", "true"]);
+    let ran = willcall_testkit::command::run(tokenless.env_remove("WILLCALL_TOKEN_FILE"));
+    assert_eq!(ran.code, 125);
+    assert!(ran.stderr.contains("WILLCALL_TOKEN_FILE"), "{}", ran.stderr);
+    dev.stop();
+    let nowhere = willcall(binary(), &["exec", "--", "true"]);
+    assert_eq!(nowhere.code, 125);
+    assert!(
+        nowhere.stderr.contains("WILLCALL_URL"),
+        "{}",
+        nowhere.stderr
+    );
+}
+
+#[test]
+fn a_host_that_is_away_is_said_to_be_away_and_nothing_is_kept_for_it() {
+    let dev = Dev::start(binary());
+    let host = dev.api("GET", "/v1/hosts", None).1["hosts"][0]["name"]
+        .as_str()
+        .expect("a host")
+        .to_owned();
+    let agent = dev.role("agent").pid;
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(agent),
+        nix::sys::signal::Signal::SIGSTOP,
+    )
+    .expect("stopped");
+    willcall_testkit::processes::kill_9(dev.role("link").pid);
+    willcall_testkit::wait_for("a lost host", std::time::Duration::from_secs(20), || {
+        (dev.api("GET", "/v1/hosts", None).1["hosts"][0]["connected"] == false).then_some(())
+    });
+    let answer = dev.api(
+        "POST",
+        &format!("/v1/hosts/{host}/runs"),
+        Some(&json!({"argv": ["true"]})),
+    );
+    assert_eq!(answer.1["outcome"], "not_started");
+    check_problem(answer, 503, "host_offline", "host");
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(agent),
+        nix::sys::signal::Signal::SIGCONT,
+    )
+    .expect("continued");
+    dev.wait_connected();
+    assert_eq!(dev.willcall(&["exec", "--", "true"]).code, 0);
+    dev.stop();
+}

@@ -1,0 +1,15 @@
+//! The product as a whole: real processes, real TLS, real files.
+
+mod bad_input;
+mod demo;
+mod exec;
+mod law;
+mod paging;
+mod survive;
+
+use std::path::Path;
+
+/// The combined binary, as built for this test run.
+fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_willcall"))
+}
