@@ -28,7 +28,8 @@
 //! the runner stays, and keeps redialling.
 
 use crate::limits::{
-    COLLECT_TIME, DRAIN_TIME, KILL_TIME, LEFTOVER_GRACE, LEFTOVER_LOOK, REDIAL, SPOOL_RETRY,
+    COLLECT_TIME, DRAIN_TIME, KILL_TIME, LEFTOVER_GRACE, LEFTOVER_LOOK, MAX_GRACE, REDIAL,
+    SPOOL_RETRY,
 };
 use crate::wire::{KillCause, Phase, Status};
 use std::collections::VecDeque;
@@ -126,7 +127,7 @@ impl Lifecycle {
     pub(crate) fn new(timeout: Option<Duration>, grace: Duration) -> Self {
         Self {
             timeout,
-            grace,
+            grace: grace.min(MAX_GRACE),
             state: State::Armed,
             executor: Executor::Connected,
             exit: None,
@@ -339,7 +340,7 @@ impl Lifecycle {
     fn stop(&mut self, now: Instant, cause: KillCause) {
         self.killed = Some(cause);
         self.state = State::Stopping {
-            kill_at: now.checked_add(self.grace).unwrap_or(now),
+            kill_at: now + self.grace,
         };
         self.actions.push_back(Action::Stop);
     }

@@ -17,7 +17,8 @@ pub(crate) struct Process {
     pub(crate) session: i32,
     /// Clock ticks after boot. With the process id it names a process for ever.
     pub(crate) start_time: u64,
-    zombie: bool,
+    /// Whether it has begun to exit: it runs no more code of its own.
+    ended: bool,
     name: String,
 }
 
@@ -96,11 +97,11 @@ pub(crate) fn visit(mut each: impl FnMut(&Found)) {
             let Some(found) = find(pid, &parent) else {
                 continue;
             };
-            // What a zombie had below it is already ours.
-            if !found.process.zombie {
+            // What has begun to exit may still have children; soon they are ours.
+            if !found.process.ended {
                 each(&found);
-                parents.push(found.process);
             }
+            parents.push(found.process);
         }
     }
 }
@@ -163,7 +164,7 @@ fn parse(stat: &str) -> Option<Process> {
     Some(Process {
         pid: pid.parse().ok()?,
         name: name.to_owned(),
-        zombie: matches!(*fields.first()?, "Z" | "X"),
+        ended: has_ended(&fields)?,
         parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
         session: fields.get(3)?.parse().ok()?,
@@ -171,24 +172,48 @@ fn parse(stat: &str) -> Option<Process> {
     })
 }
 
+/// A process closes its pipes before it becomes a zombie, so that the state alone would come too
+/// late. And a zombie with threads is none: only its first thread has ended.
+fn has_ended(fields: &[&str]) -> Option<bool> {
+    let flags: u32 = fields.get(6)?.parse().ok()?;
+    let threads: u32 = fields.get(17)?.parse().ok()?;
+    let exiting = flags & PF_EXITING != 0 || matches!(*fields.first()?, "Z" | "X");
+    Some(exiting && threads <= 1)
+}
+
+/// Of the kernel's task flags: set from the beginning of an exit on.
+const PF_EXITING: u32 = 0x4;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_name_may_hold_anything() {
-        let stat = "7 (a) R) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 99 20\n";
+        let stat = "7 (a) R) S 1 2 3 0 -1 4 0 0 0 0 0 0 0 0 20 0 1 0 99 20\n";
         let expected = Process {
             pid: 7,
             parent: 1,
             group: 2,
             session: 3,
             start_time: 99,
-            zombie: true,
+            ended: true,
             name: "a) R".to_owned(),
         };
         assert_eq!(parse(stat), Some(expected));
         assert_eq!(parse("7 (x) R 1"), None);
+    }
+
+    #[test]
+    fn a_zombie_with_threads_is_alive() {
+        let ended = |state, flags, threads| {
+            let rest = format!("1 2 3 0 -1 {flags} 0 0 0 0 0 0 0 0 20 0 {threads} 0 99 20");
+            parse(&format!("7 (x) {state} {rest}\n")).map(|process| process.ended)
+        };
+        assert_eq!(ended("Z", 0x40_000c, 1), Some(true));
+        assert_eq!(ended("Z", 0x40_000c, 2), Some(false));
+        assert_eq!(ended("R", 0x40_0004, 1), Some(true));
+        assert_eq!(ended("S", 0x40_0000, 1), Some(false));
     }
 
     #[test]

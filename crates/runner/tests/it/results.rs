@@ -2,10 +2,10 @@
 
 use crate::support::{Look, Spawner};
 use std::fs;
-use willcall_outputs::capture::Kept;
+use willcall_outputs::capture::{Kept, Policy};
 use willcall_outputs::limits::Limits;
 use willcall_outputs::record::Stream;
-use willcall_runner::wire::{RunResult, Status, ToRunner};
+use willcall_runner::wire::{FromRunner, RunResult, Status, ToRunner};
 
 #[track_caller]
 fn check(script: &str, stdout: &str, stderr: &str, status: Status) -> RunResult {
@@ -126,4 +126,37 @@ fn cpu_time_is_of_everything_below() {
     assert!(result.cpu_ms >= 20, "{} ms", result.cpu_ms);
     assert!(result.max_rss_kib > 0);
     assert!(result.duration_ms >= result.cpu_ms / 2);
+}
+
+#[test]
+fn memory_does_not_grow_with_the_output() {
+    let spawner = Spawner::start();
+    let mut launch = spawner.launch(&["head", "-c", "500000000", "/dev/zero"]);
+    launch.policy = Policy::Keep { max_kept: 8 << 20 };
+    let mut run = spawner.arm(launch);
+    run.go();
+    let FromRunner::Finished(result) = run.hear() else {
+        panic!("no result")
+    };
+    assert_eq!(
+        result.stream(Stream::Stdout).captured.total_size,
+        500_000_000
+    );
+    assert_eq!(
+        run.file(Stream::Stdout).metadata().expect("the file").len(),
+        8 << 20
+    );
+    let status = fs::read_to_string(format!("/proc/{}/status", run.pid)).expect("the runner");
+    let peak = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmHWM:"))
+        .expect("a peak");
+    let peak: u64 = peak
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .expect("a number");
+    // Without optimisation and with all its symbols; a release build stays below 4 MiB.
+    assert!(peak < 8 * 1024, "{peak} KiB");
+    run.tell(ToRunner::Collected);
 }
