@@ -28,7 +28,7 @@ pub const COLLECT_TIME: Duration = Duration::from_secs(1);
 pub const SPOOL_RETRY: Duration = Duration::from_secs(5);
 
 /// The longest grace between TERM and KILL, whatever a launch says.
-pub const MAX_GRACE: Duration = Duration::from_secs(3600);
+pub const MAX_GRACE: Duration = Duration::from_hours(1);
 /// Output is awaited for this long after the command's exit; fixed once, whatever still arrives.
 pub const DRAIN_TIME: Duration = Duration::from_secs(2);
 /// Time between TERM and KILL for what is left after the command's exit.

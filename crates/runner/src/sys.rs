@@ -230,8 +230,8 @@ struct Shared<'a> {
 /// Executes a command in a new process session and returns its process id once the program has
 /// been entered, or why it has not been: then nothing is left of the child.
 ///
-/// The child shares our memory until then (as with vfork, we stand still meanwhile), which costs
-/// the same whatever our size.
+/// The child shares our memory until then, which costs the same whatever our size. As with vfork we
+/// stand still meanwhile: also where a file system hangs on the way to the directory or program.
 pub(crate) fn execute(image: &Image<'_>) -> Result<i32, Failure> {
     let candidates = pointers(image.candidates);
     let argv = pointers(image.argv);

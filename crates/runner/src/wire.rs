@@ -142,7 +142,7 @@ pub struct RunResult {
     /// Peak resident memory of the largest process, in KiB. The kernel counts what a process was before its
     /// exec, too: a figure no larger than a runner (a few MiB) says "at most", not "exactly".
     pub max_rss_kib: u64,
-    /// What the streams held.
+    /// What the streams held; none where nothing was executed.
     pub streams: Vec<StreamResult>,
     /// Processes that the runner ended after the command's exit.
     pub ended: Vec<Leftover>,

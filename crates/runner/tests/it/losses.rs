@@ -144,3 +144,19 @@ fn a_killed_spawner_takes_no_run_with_it() {
     spawner.process.wait().expect("our child");
     assert_eq!(run.result().stdout(), "a\nb\n");
 }
+
+#[test]
+fn the_spools_lock_is_the_runners_alone() {
+    let spawner = Spawner::start();
+    let mut run = spawner.arm(spawner.launch(&["sleep", "600"]));
+    assert!(run.is_locked());
+    let command = run.go();
+    assert!(run.is_locked());
+    // The command outlives its runner, and nobody answers for the run any more.
+    kill(run.pid);
+    wait_gone(run.pid);
+    eventually("the lock is free", || (!run.is_locked()).then_some(()));
+    assert_eq!(alive_of(run.launch.run), [command]);
+    kill(command);
+    assert_eq!(std::fs::read(&run.spool).expect("the spool"), b"G");
+}

@@ -1,9 +1,11 @@
 //! The spawner against peers that are wrong, slow or gone.
 
-use crate::support::{Look, Spawner, read_frame, send_bytes, send_launch, spawner_command};
+use crate::support::{
+    Look, Run, Spawner, eventually, read_frame, send_bytes, send_launch, spawner_command,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -90,7 +92,7 @@ fn the_socket_is_for_its_owner_and_a_stale_one_is_replaced() {
     spawner.process = spawner_command(&spawner.socket())
         .spawn()
         .expect("a spawner");
-    crate::support::eventually("it listens", || UnixStream::connect(spawner.socket()).ok());
+    eventually("it listens", || UnixStream::connect(spawner.socket()).ok());
 }
 
 #[test]
@@ -109,17 +111,14 @@ fn term_ends_a_spawner_but_no_runner() {
 fn what_stands_in_the_way_is_left_alone() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("socket");
-    std::fs::write(&path, "precious").expect("a file");
+    fs::write(&path, "precious").expect("a file");
     let ended = spawner_command(&path)
         .stderr(Stdio::null())
         .status()
         .expect("a spawner");
     assert!(!ended.success());
-    assert_eq!(
-        std::fs::read_to_string(&path).expect("the file"),
-        "precious"
-    );
-    std::fs::remove_file(&path).expect("the file");
+    assert_eq!(fs::read_to_string(&path).expect("the file"), "precious");
+    fs::remove_file(&path).expect("the file");
     let _living = UnixListener::bind(&path).expect("a listener");
     assert!(
         !spawner_command(&path)
@@ -129,4 +128,34 @@ fn what_stands_in_the_way_is_left_alone() {
             .success()
     );
     assert!(path.exists());
+}
+
+#[test]
+fn many_runs_at_once_leave_nothing_behind() {
+    let spawner = Spawner::start();
+    let pid = spawner.process.id();
+    let fds = || {
+        fs::read_dir(format!("/proc/{pid}/fd"))
+            .expect("the spawner")
+            .count()
+    };
+    let children = || fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let before = fds();
+    let runs: Vec<Run> = (0..60)
+        .map(|n| {
+            let mut run =
+                spawner.arm(spawner.launch(&["sh", "-c", &format!("sleep .1; echo {n}")]));
+            run.go();
+            run
+        })
+        .collect();
+    for (n, mut run) in runs.into_iter().enumerate() {
+        assert_eq!(run.result().stdout(), format!("{n}\n"));
+    }
+    eventually("every runner is reaped", || {
+        children().expect("the spawner").is_empty().then_some(())
+    });
+    eventually("every connection is closed", || {
+        (fds() == before).then_some(())
+    });
 }

@@ -142,15 +142,17 @@ pub(crate) fn spawner_command(socket: &Path) -> Command {
     command
 }
 
-/// What a spool is before the run: empty. (The lock is the executor's affair.)
+/// What a spool is before the run: empty and locked.
 fn spool_at(path: &Path) -> File {
     let mut options = File::options();
-    options
+    let spool = options
         .read(true)
         .write(true)
         .create_new(true)
         .open(path)
-        .expect("a spool")
+        .expect("a spool");
+    spool.lock().expect("nobody else has it");
+    spool
 }
 
 pub(crate) fn send_launch(socket: &UnixStream, launch: &Launch, fds: &[OwnedFd]) {
@@ -272,6 +274,14 @@ impl Run {
     pub(crate) fn file(&self, stream: Stream) -> PathBuf {
         self.outputs
             .join(format!("{}.{}.txt", self.launch.run, stream.as_str()))
+    }
+
+    /// Whether somebody still answers for the run.
+    pub(crate) fn is_locked(&self) -> bool {
+        File::open(&self.spool)
+            .expect("the spool")
+            .try_lock()
+            .is_err()
     }
 
     /// The result in the spool, behind its G.
