@@ -1,5 +1,32 @@
-//! Decides and remembers: ledger, runs, reads. No network code, no privileges.
+//! Decides and remembers what runs on a host. No network code, no privileges.
+//!
+//! ```text
+//!          link.sock                 spawner.sock
+//! link ◄────────────► server ─► runs ────────────► spawner
+//!                       │        │ ▲
+//!                       ▼        ▼ │ runner.sock
+//!                     store   ledger└───────────── runners
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`ledger`] | what must not be forgotten: claims, ends, what the gateway has |
+//! | [`runs`] | one task for each run, from its claim to its end; adoption after a restart |
+//! | `outbox` | the newest results, for the session that sends them |
+//! | `server` | sessions with gateways over link.sock |
+//! | [`service`] | the process: what is opened in which order, and how it ends |
+//! | [`limits`] | every bound, each with its why |
 #![forbid(unsafe_code)]
 
+mod cli;
+mod host;
 pub mod ledger;
 pub mod limits;
+mod outbox;
+pub mod runs;
+mod server;
+pub mod service;
+mod sockets;
+mod sync;
+
+pub use cli::main_from;

@@ -5,9 +5,9 @@ use std::time::Duration;
 /// Runs at once; the next one is refused as busy, so that a host is never forked to death.
 pub const MAX_RUNS: usize = 32;
 /// The timeout of a run whose caller gives none.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(10);
 /// The longest timeout that a caller may ask for.
-pub const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+pub const MAX_TIMEOUT: Duration = Duration::from_hours(24);
 /// Between TERM and KILL for a command that is ended.
 pub const GRACE: Duration = Duration::from_secs(10);
 /// A runner that has not called this long after its launch never will.
@@ -30,11 +30,14 @@ pub const LEDGER_REOPEN: Duration = Duration::from_secs(5);
 /// A message on any of the sockets must be whole this long after its connection began.
 pub const HELLO_TIME: Duration = Duration::from_secs(10);
 /// How long a runner whose run nobody knows is listened to: its grace and its end.
-pub const STRANGER_TIME: Duration = Duration::from_secs(60);
+pub const STRANGER_TIME: Duration = Duration::from_mins(1);
 /// Connections of runners that have not said yet who they are, and of strangers.
 pub const MAX_CALLERS: usize = 2 * MAX_RUNS;
 /// Connections of runners that wait for their run's task; one at a time is alive.
 pub const MAX_ATTACHING: usize = 2;
+
+/// How long a listener is left alone that could not accept (no descriptors, no memory).
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Requests that wait for the ledger: every run's end, every dispatch of a session, and room.
 pub const MAX_LEDGER_QUEUE: usize = 256;

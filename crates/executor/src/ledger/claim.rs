@@ -56,12 +56,22 @@ pub fn decide(claim: &Claim, known: Option<&Known>, canceled: bool, now_ms: u64)
         // An id stands for its first body, whatever became of that.
         (Some(known), _) if known.body_hash != claim.body_hash => Verdict::Conflict,
         // A duplicate gets the first one's answer, however late and however busy we are.
-        (Some(Known { finished: Some(seq), .. }), _) => Verdict::Finished { seq: *seq },
-        (Some(known), _) => Verdict::Unfinished { timeout_ms: known.timeout_ms },
+        (
+            Some(Known {
+                finished: Some(seq),
+                ..
+            }),
+            _,
+        ) => Verdict::Finished { seq: *seq },
+        (Some(known), _) => Verdict::Unfinished {
+            timeout_ms: known.timeout_ms,
+        },
         // A cancel that overtook its dispatch stands.
         (None, _) if canceled => Verdict::CanceledBefore,
         // Nobody expects it any more.
-        (None, Some(by)) if now_ms > by => Verdict::Expired { late_ms: now_ms - by },
+        (None, Some(by)) if now_ms > by => Verdict::Expired {
+            late_ms: now_ms - by,
+        },
         // Nothing is remembered of it: the same dispatch may come again when there is room.
         (None, _) if !claim.may_start => Verdict::Busy,
         (None, _) => Verdict::First,
@@ -72,12 +82,20 @@ pub fn decide(claim: &Claim, known: Option<&Known>, canceled: bool, now_ms: u64)
 mod tests {
     use super::*;
 
-    const CLAIM: Claim = Claim { body_hash: [1; 32], not_after_ms: Some(100), may_start: true };
+    const CLAIM: Claim = Claim {
+        body_hash: [1; 32],
+        not_after_ms: Some(100),
+        may_start: true,
+    };
+
+    const KNOWN: Known = Known {
+        body_hash: [1; 32],
+        timeout_ms: 9,
+        finished: None,
+    };
 
     #[track_caller]
-    fn check(claim: Claim, known: Option<Option<u64>>, canceled: bool, now: u64, expected: Verdict) {
-        let known =
-            known.map(|finished| Known { body_hash: [1; 32], timeout_ms: 9, finished });
+    fn check(claim: Claim, known: Option<Known>, canceled: bool, now: u64, expected: Verdict) {
         assert_eq!(decide(&claim, known.as_ref(), canceled, now), expected);
     }
 
@@ -86,22 +104,79 @@ mod tests {
         check(CLAIM, None, false, 100, Verdict::First);
         check(CLAIM, None, false, 101, Verdict::Expired { late_ms: 1 });
         check(CLAIM, None, true, 101, Verdict::CanceledBefore);
-        check(Claim { may_start: false, ..CLAIM }, None, false, 100, Verdict::Busy);
-        check(Claim { may_start: false, ..CLAIM }, None, false, 101, Verdict::Expired { late_ms: 1 });
-        check(Claim { not_after_ms: None, ..CLAIM }, None, false, u64::MAX, Verdict::First);
+        check(
+            Claim {
+                may_start: false,
+                ..CLAIM
+            },
+            None,
+            false,
+            100,
+            Verdict::Busy,
+        );
+        check(
+            Claim {
+                may_start: false,
+                ..CLAIM
+            },
+            None,
+            false,
+            101,
+            Verdict::Expired { late_ms: 1 },
+        );
+        check(
+            Claim {
+                not_after_ms: None,
+                ..CLAIM
+            },
+            None,
+            false,
+            u64::MAX,
+            Verdict::First,
+        );
     }
 
     #[test]
     fn a_duplicate_gets_the_first_answer_whatever_the_time_and_load() {
-        let late = Claim { may_start: false, ..CLAIM };
-        check(late, Some(None), true, 500, Verdict::Unfinished { timeout_ms: 9 });
-        check(late, Some(Some(3)), true, 500, Verdict::Finished { seq: 3 });
+        let late = Claim {
+            may_start: false,
+            ..CLAIM
+        };
+        check(
+            late,
+            Some(KNOWN),
+            true,
+            500,
+            Verdict::Unfinished { timeout_ms: 9 },
+        );
+        check(
+            late,
+            Some(Known {
+                finished: Some(3),
+                ..KNOWN
+            }),
+            true,
+            500,
+            Verdict::Finished { seq: 3 },
+        );
     }
 
     #[test]
     fn another_body_is_a_conflict_before_and_after_the_end() {
-        let other = Claim { body_hash: [2; 32], ..CLAIM };
-        check(other, Some(None), false, 0, Verdict::Conflict);
-        check(other, Some(Some(1)), false, 0, Verdict::Conflict);
+        let other = Claim {
+            body_hash: [2; 32],
+            ..CLAIM
+        };
+        check(other, Some(KNOWN), false, 0, Verdict::Conflict);
+        check(
+            other,
+            Some(Known {
+                finished: Some(1),
+                ..KNOWN
+            }),
+            false,
+            0,
+            Verdict::Conflict,
+        );
     }
 }

@@ -59,21 +59,35 @@ impl Ledger {
         let tables = Tables::open(path, boot_id)?;
         let identity = tables.identity();
         let (requests, queue) = mpsc::channel(MAX_LEDGER_QUEUE);
-        let no_thread = |error: io::Error| LedgerError::Closed(format!("no thread for it: {error}"));
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(no_thread)?;
+        let no_thread =
+            |error: io::Error| LedgerError::Closed(format!("no thread for it: {error}"));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .map_err(no_thread)?;
         let thread = std::thread::Builder::new()
             .name("ledger".into())
             .spawn(move || runtime.block_on(writer::serve(tables, queue)))
             .map_err(no_thread)?;
-        let ledger = Self { requests: Some(requests), identity, closed: "its thread has ended".into() };
+        let ledger = Self {
+            requests: Some(requests),
+            identity,
+            closed: "its thread has ended".into(),
+        };
         Ok((ledger, LedgerThread(thread)))
     }
 
     /// Stands in for a ledger that cannot be opened: answers everything with the reason.
     pub fn closed(why: &str) -> Self {
-        let identity = Identity { ledger: uuid::Uuid::nil(), incarnation: 0 };
-        Self { requests: None, identity, closed: why.into() }
+        let identity = Identity {
+            ledger: uuid::Uuid::nil(),
+            incarnation: 0,
+        };
+        Self {
+            requests: None,
+            identity,
+            closed: why.into(),
+        }
     }
 
     /// Which ledger this is.
@@ -98,13 +112,15 @@ impl Ledger {
 
     /// Enters the end of a run. Once this returns its number, it survives the death of this
     /// process, and soon a loss of power.
-    pub async fn finish(&self, report: Report, now_ms: u64) -> Result<u64, LedgerError> {
-        self.wait(|answer| Request::Finish(Box::new(report), now_ms, answer)).await
+    pub async fn finish(&self, report: Arc<Report>, now_ms: u64) -> Result<u64, LedgerError> {
+        self.wait(|answer| Request::Finish(report, now_ms, answer))
+            .await
     }
 
     /// Notes that a run must not be started, unless it is known. Returns what it was.
     pub async fn cancel(&self, run: RunId, now_ms: u64) -> Result<Standing, LedgerError> {
-        self.wait(|answer| Request::Cancel(run, now_ms, answer)).await
+        self.wait(|answer| Request::Cancel(run, now_ms, answer))
+            .await
     }
 
     /// What is known of a run.
@@ -145,10 +161,12 @@ impl Ledger {
         let closed = || LedgerError::Closed(self.closed.to_string());
         let requests = self.requests.as_ref().ok_or_else(closed)?;
         let (answer, receiver) = oneshot::channel();
-        requests.try_send(request(answer)).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => LedgerError::Behind,
-            mpsc::error::TrySendError::Closed(_) => closed(),
-        })?;
+        requests
+            .try_send(request(answer))
+            .map_err(|error| match error {
+                mpsc::error::TrySendError::Full(_) => LedgerError::Behind,
+                mpsc::error::TrySendError::Closed(_) => closed(),
+            })?;
         Ok(receiver)
     }
 }

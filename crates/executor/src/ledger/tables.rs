@@ -119,16 +119,32 @@ type Sql<T> = Result<T, rusqlite::Error>;
 impl Tables {
     /// Opens the ledger, making it if there is none, and counts the opening.
     pub(super) fn open(path: &Path, boot_id: &str) -> Result<Self, LedgerError> {
-        let failed = |source| LedgerError::Open { path: path.to_owned(), source };
+        let failed = |source| LedgerError::Open {
+            path: path.to_owned(),
+            source,
+        };
         let connection = connect(path).map_err(failed)?;
         let found = version(&connection).map_err(failed)?;
         if found > VERSION {
-            return Err(LedgerError::Newer { path: path.to_owned(), found, known: VERSION });
+            return Err(LedgerError::Newer {
+                path: path.to_owned(),
+                found,
+                known: VERSION,
+            });
         }
-        let identity = Identity { ledger: Uuid::nil(), incarnation: 0 };
+        let identity = Identity {
+            ledger: Uuid::nil(),
+            incarnation: 0,
+        };
         let durability = Durability::Synced;
         let boot_id = boot_id.to_owned();
-        let mut tables = Self { connection, boot_id, durability, identity, next_seq: 1 };
+        let mut tables = Self {
+            connection,
+            boot_id,
+            durability,
+            identity,
+            next_seq: 1,
+        };
         tables.begin_incarnation(found == 0).map_err(failed)?;
         Ok(tables)
     }
@@ -148,12 +164,21 @@ impl Tables {
         durability: Durability,
         work: impl FnOnce(&mut Self) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        let failed = |source| LedgerError::Sql { what: "write", source };
+        let failed = |source| LedgerError::Sql {
+            what: "write",
+            source,
+        };
         self.set_durability(durability).map_err(failed)?;
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(failed)?;
+        self.connection
+            .execute_batch("BEGIN IMMEDIATE")
+            .map_err(failed)?;
         let next_seq = self.next_seq;
-        let done = work(self)
-            .and_then(|value| self.connection.execute_batch("COMMIT").map(|()| value).map_err(failed));
+        let done = work(self).and_then(|value| {
+            self.connection
+                .execute_batch("COMMIT")
+                .map(|()| value)
+                .map_err(failed)
+        });
         if done.is_err() {
             self.next_seq = next_seq;
             // A failure may have ended the transaction already.
@@ -166,7 +191,9 @@ impl Tables {
     pub(super) fn sync(&mut self) -> Result<(), LedgerError> {
         // A synced commit syncs the whole log, with all that was only written before it.
         self.transact(Durability::Synced, |tables| {
-            tables.write("UPDATE meta SET incarnation = incarnation", params![]).map(drop)
+            tables
+                .write("UPDATE meta SET incarnation = incarnation", params![])
+                .map(drop)
         })
     }
 
@@ -202,7 +229,11 @@ impl Tables {
     /// Enters the end of a run; the first one stands. Returns its number.
     pub(super) fn finish(&mut self, report: &Report, now_ms: u64) -> Result<u64, LedgerError> {
         let run = report.run;
-        if let Some(Known { finished: Some(seq), .. }) = self.known(run)? {
+        if let Some(Known {
+            finished: Some(seq),
+            ..
+        }) = self.known(run)?
+        {
             return Ok(seq);
         }
         let seq = self.next_seq;
@@ -233,7 +264,11 @@ impl Tables {
 
     /// Notes that the gateway has every result up to `seq`.
     pub(super) fn ack(&self, seq: u64) -> Result<(), LedgerError> {
-        self.write("UPDATE meta SET acked = max(acked, ?1)", params![signed(seq)]).map(drop)
+        self.write(
+            "UPDATE meta SET acked = max(acked, ?1)",
+            params![signed(seq)],
+        )
+        .map(drop)
     }
 
     pub(super) fn standing(&self, run: RunId) -> Result<Standing, LedgerError> {
@@ -246,7 +281,10 @@ impl Tables {
 
     /// The first result after `seq`.
     pub(super) fn result_after(&self, seq: u64) -> Result<Option<(u64, Report)>, LedgerError> {
-        self.result("SELECT seq, report FROM results WHERE seq > ?1 ORDER BY seq LIMIT 1", seq)
+        self.result(
+            "SELECT seq, report FROM results WHERE seq > ?1 ORDER BY seq LIMIT 1",
+            seq,
+        )
     }
 
     /// One result.
@@ -267,10 +305,18 @@ impl Tables {
             })
             .map_err(unreadable)?;
         let entry = |(dispatch, timeout_ms, accepted_ms, boot_id): (String, i64, i64, String)| {
-            let dispatch = serde_json::from_str(&dispatch)
-                .map_err(|source| LedgerError::Entry { run: "(unfinished)".into(), source })?;
+            let dispatch =
+                serde_json::from_str(&dispatch).map_err(|source| LedgerError::Entry {
+                    run: "(unfinished)".into(),
+                    source,
+                })?;
             let (timeout_ms, accepted_ms) = (unsigned(timeout_ms), unsigned(accepted_ms));
-            Ok(Unfinished { dispatch, timeout_ms, accepted_ms, boot_id })
+            Ok(Unfinished {
+                dispatch,
+                timeout_ms,
+                accepted_ms,
+                boot_id,
+            })
         };
         rows.into_iter().map(entry).collect()
     }
@@ -278,7 +324,9 @@ impl Tables {
     /// Makes the disk full after that many pages.
     #[cfg(test)]
     pub(super) fn limit_pages(&self, pages: u32) {
-        self.connection.pragma_update(None, "max_page_count", pages).expect("taken");
+        self.connection
+            .pragma_update(None, "max_page_count", pages)
+            .expect("taken");
     }
 
     fn begin_incarnation(&mut self, new: bool) -> Sql<()> {
@@ -291,9 +339,11 @@ impl Tables {
                 params![Uuid::new_v4().as_bytes(), self.boot_id],
             )?;
         }
-        let last = "SELECT max(acked, seq_floor, coalesce((SELECT max(seq) FROM results), 0)) FROM meta";
+        let last =
+            "SELECT max(acked, seq_floor, coalesce((SELECT max(seq) FROM results), 0)) FROM meta";
         let mut last = unsigned(transaction.query_row(last, [], |row| row.get(0))?);
-        let boot: String = transaction.query_row("SELECT boot_id FROM meta", [], |row| row.get(0))?;
+        let boot: String =
+            transaction.query_row("SELECT boot_id FROM meta", [], |row| row.get(0))?;
         if boot != self.boot_id {
             last = last.saturating_add(SEQ_GAP);
         }
@@ -301,10 +351,14 @@ impl Tables {
             "UPDATE meta SET incarnation = incarnation + 1, boot_id = ?1, seq_floor = ?2",
             params![self.boot_id, signed(last)],
         )?;
-        self.identity = transaction.query_row("SELECT ledger, incarnation FROM meta", [], |row| {
-            let ledger = Uuid::from_bytes(row.get(0)?);
-            Ok(Identity { ledger, incarnation: unsigned(row.get(1)?) })
-        })?;
+        self.identity =
+            transaction.query_row("SELECT ledger, incarnation FROM meta", [], |row| {
+                let ledger = Uuid::from_bytes(row.get(0)?);
+                Ok(Identity {
+                    ledger,
+                    incarnation: unsigned(row.get(1)?),
+                })
+            })?;
         transaction.commit()?;
         self.next_seq = last + 1;
         Ok(())
@@ -349,12 +403,18 @@ impl Tables {
             .connection
             .prepare_cached(sql)
             .and_then(|mut select| {
-                select.query_row([signed(seq)], |row| Ok((row.get(0)?, row.get(1)?))).optional()
+                select
+                    .query_row([signed(seq)], |row| Ok((row.get(0)?, row.get(1)?)))
+                    .optional()
             })
             .map_err(unreadable)?;
-        let Some((seq, json)) = found else { return Ok(None) };
-        let report = serde_json::from_str(&json)
-            .map_err(|source| LedgerError::Entry { run: format!("(result {seq})"), source })?;
+        let Some((seq, json)) = found else {
+            return Ok(None);
+        };
+        let report = serde_json::from_str(&json).map_err(|source| LedgerError::Entry {
+            run: format!("(result {seq})"),
+            source,
+        })?;
         Ok(Some((unsigned(seq), report)))
     }
 
@@ -362,7 +422,10 @@ impl Tables {
         self.connection
             .prepare_cached(sql)
             .and_then(|mut statement| statement.execute(values))
-            .map_err(|source| LedgerError::Sql { what: "write", source })
+            .map_err(|source| LedgerError::Sql {
+                what: "write",
+                source,
+            })
     }
 }
 
@@ -391,7 +454,10 @@ fn to_json<T: serde::Serialize>(run: RunId, value: &T) -> Result<String, LedgerE
 }
 
 fn unreadable(source: rusqlite::Error) -> LedgerError {
-    LedgerError::Sql { what: "read", source }
+    LedgerError::Sql {
+        what: "read",
+        source,
+    }
 }
 
 /// SQLite has no unsigned integers; nothing that is counted here comes near the difference.

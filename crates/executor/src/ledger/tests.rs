@@ -27,7 +27,12 @@ fn new_run(n: u8, body: u8, not_after_ms: Option<u64>, now_ms: u64, may_start: b
         reason: None,
         not_after_ms,
     };
-    NewRun { dispatch: Box::new(dispatch), timeout_ms: 7, may_start, now_ms }
+    NewRun {
+        dispatch: Box::new(dispatch),
+        timeout_ms: 7,
+        may_start,
+        now_ms,
+    }
 }
 
 fn plain(n: u8) -> NewRun {
@@ -47,23 +52,37 @@ fn open(dir: &TempDir, boot: &str) -> Tables {
 }
 
 fn claim(tables: &mut Tables, new: &NewRun) -> Verdict {
-    tables.transact(Durability::Synced, |tables| tables.claim(new)).expect("written")
+    tables
+        .transact(Durability::Synced, |tables| tables.claim(new))
+        .expect("written")
 }
 
 fn finish(tables: &mut Tables, n: u8) -> u64 {
-    tables.transact(Durability::Written, |tables| tables.finish(&report(n), 5)).expect("written")
+    tables
+        .transact(Durability::Written, |tables| tables.finish(&report(n), 5))
+        .expect("written")
 }
 
 #[derive(Debug, Clone)]
 enum Op {
-    Claim { run: u8, body: u8, not_after: Option<u64>, may_start: bool },
+    Claim {
+        run: u8,
+        body: u8,
+        not_after: Option<u64>,
+        may_start: bool,
+    },
     Cancel(u8),
     Finish(u8),
     Reopen,
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let claim = (0..6_u8, 0..2_u8, proptest::option::of(0..60_u64), proptest::bool::weighted(0.8));
+    let claim = (
+        0..6_u8,
+        0..2_u8,
+        proptest::option::of(0..60_u64),
+        proptest::bool::weighted(0.8),
+    );
     prop_oneof![
         5 => claim.prop_map(|(run, body, not_after, may_start)| {
             Op::Claim { run, body, not_after, may_start }
@@ -83,12 +102,21 @@ struct Model {
 }
 
 impl Model {
-    fn claim(&mut self, run: u8, body: u8, not_after: Option<u64>, may_start: bool, now: u64) -> Verdict {
+    fn claim(
+        &mut self,
+        run: u8,
+        body: u8,
+        not_after: Option<u64>,
+        may_start: bool,
+        now: u64,
+    ) -> Verdict {
         if let Some(&(first_body, first_not_after, seq)) = self.runs.get(&run) {
             if (first_body, first_not_after) != (body, not_after) {
                 return Verdict::Conflict;
             }
-            return seq.map_or(Verdict::Unfinished { timeout_ms: 7 }, |seq| Verdict::Finished { seq });
+            return seq.map_or(Verdict::Unfinished { timeout_ms: 7 }, |seq| {
+                Verdict::Finished { seq }
+            });
         }
         if self.canceled.contains(&run) {
             return Verdict::CanceledBefore;
@@ -173,20 +201,35 @@ fn a_newer_version_is_refused_by_name() {
     drop(open(&dir, "boot"));
     let path = dir.path().join("ledger.db");
     let connection = rusqlite::Connection::open(&path).expect("opens");
-    connection.pragma_update(None, "user_version", 9).expect("written");
+    connection
+        .pragma_update(None, "user_version", 9)
+        .expect("written");
     drop(connection);
     let refused = Tables::open(&path, "boot");
-    assert!(matches!(refused, Err(LedgerError::Newer { found: 9, known: 1, .. })));
+    assert!(matches!(
+        refused,
+        Err(LedgerError::Newer {
+            found: 9,
+            known: 1,
+            ..
+        })
+    ));
 }
 
 #[test]
 fn what_is_no_ledger_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let path = dir.path().join("ledger.db");
-    std::fs::write(&path, b"not a database at all, and long enough to be looked at as one".repeat(99))
-        .expect("written");
+    std::fs::write(
+        &path,
+        b"not a database at all, and long enough to be looked at as one".repeat(99),
+    )
+    .expect("written");
     let before = std::fs::read(&path).expect("read");
-    assert!(matches!(Tables::open(&path, "boot"), Err(LedgerError::Open { .. })));
+    assert!(matches!(
+        Tables::open(&path, "boot"),
+        Err(LedgerError::Open { .. })
+    ));
     assert_eq!(std::fs::read(&path).expect("read"), before);
 }
 
@@ -195,22 +238,34 @@ fn what_is_no_ledger_is_refused_and_left_alone() {
 fn a_log_torn_at_any_page_opens_with_what_was_whole() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let mut tables = open(&dir, "boot");
-    let (db, wal) = (dir.path().join("ledger.db"), dir.path().join("ledger.db-wal"));
+    let (db, wal) = (
+        dir.path().join("ledger.db"),
+        dir.path().join("ledger.db-wal"),
+    );
     let mut lens = Vec::new();
     for n in 0..5 {
         assert_eq!(claim(&mut tables, &plain(n)), Verdict::First);
         lens.push(std::fs::metadata(&wal).expect("there").len());
     }
-    let (db, wal) = (std::fs::read(db).expect("read"), std::fs::read(wal).expect("read"));
+    let (db, wal) = (
+        std::fs::read(db).expect("read"),
+        std::fs::read(wal).expect("read"),
+    );
     for torn in [-1_i64, 0, 1, 1000] {
         for (whole, len) in lens.iter().enumerate() {
-            let len = usize::try_from(len.saturating_add_signed(torn)).expect("small").min(wal.len());
+            let len = usize::try_from(len.saturating_add_signed(torn))
+                .expect("small")
+                .min(wal.len());
             let copy = tempfile::tempdir().expect("temporary directory");
             std::fs::write(copy.path().join("ledger.db"), &db).expect("written");
             std::fs::write(copy.path().join("ledger.db-wal"), &wal[..len]).expect("written");
             let expected = if torn < 0 { whole } else { whole + 1 };
             let unfinished = open(&copy, "boot").unfinished().expect("read");
-            assert_eq!(unfinished.len(), expected, "torn {torn} bytes after claim {whole}");
+            assert_eq!(
+                unfinished.len(),
+                expected,
+                "torn {torn} bytes after claim {whole}"
+            );
         }
     }
 }
@@ -220,14 +275,24 @@ fn result_numbers_rise_and_jump_after_a_reboot() {
     let dir = tempfile::tempdir().expect("temporary directory");
     let mut tables = open(&dir, "boot 1");
     (0..4).for_each(|n| assert_eq!(claim(&mut tables, &plain(n)), Verdict::First));
-    assert_eq!((finish(&mut tables, 2), finish(&mut tables, 0), finish(&mut tables, 2)), (1, 2, 1));
+    assert_eq!(
+        (
+            finish(&mut tables, 2),
+            finish(&mut tables, 0),
+            finish(&mut tables, 2)
+        ),
+        (1, 2, 1)
+    );
     drop(tables);
     let mut tables = open(&dir, "boot 1");
     assert_eq!(finish(&mut tables, 1), 3);
     drop(tables);
     let mut tables = open(&dir, "boot 2");
     assert_eq!(finish(&mut tables, 3), 3 + SEQ_GAP + 1);
-    let after = tables.result_after(3).expect("read").map(|(seq, report)| (seq, report.run));
+    let after = tables
+        .result_after(3)
+        .expect("read")
+        .map(|(seq, report)| (seq, report.run));
     assert_eq!(after, Some((3 + SEQ_GAP + 1, run(3))));
 }
 
@@ -246,7 +311,10 @@ fn a_failed_transaction_leaves_nothing_behind() {
 }
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().expect("runtime").block_on(work)
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("runtime")
+        .block_on(work)
 }
 
 #[test]
@@ -283,7 +351,9 @@ fn what_waits_is_committed_together() {
     let mut answers = Vec::new();
     for n in 0..20 {
         let (answer, answered) = oneshot::channel();
-        requests.try_send(Request::Claim(plain(n), answer)).expect("room");
+        requests
+            .try_send(Request::Claim(plain(n), answer))
+            .expect("room");
         answers.push(answered);
     }
     let first = queue.try_recv().expect("waits");
@@ -293,7 +363,10 @@ fn what_waits_is_committed_together() {
         assert_eq!(verdict, Verdict::First);
     }
     let grown = len() - before;
-    assert!(grown < 5 * alone, "{grown} bytes for twenty claims, {alone} for one");
+    assert!(
+        grown < 5 * alone,
+        "{grown} bytes for twenty claims, {alone} for one"
+    );
 }
 
 #[test]
@@ -311,7 +384,10 @@ fn a_ledger_that_cannot_be_written_fails_each_request_and_recovers() {
     let refused = tables.transact(Durability::Synced, |tables| {
         (0..200).try_for_each(|n| tables.claim(&plain(n)).map(drop))
     });
-    assert!(matches!(refused, Err(LedgerError::Sql { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(LedgerError::Sql { .. })),
+        "{refused:?}"
+    );
     tables.limit_pages(1 << 20);
     assert_eq!(tables.unfinished().expect("read"), []);
     assert_eq!(claim(&mut tables, &plain(1)), Verdict::First);

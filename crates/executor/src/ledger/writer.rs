@@ -5,6 +5,7 @@ use super::claim::Verdict;
 use super::error::{LedgerError, in_words};
 use super::tables::{Durability, NewRun, Standing, Tables, Unfinished};
 use crate::limits::{MAX_LEDGER_BATCH, SYNC_WITHIN};
+use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 use willcall_protocol::ids::RunId;
@@ -17,7 +18,7 @@ pub(super) type Answer<T> = oneshot::Sender<Result<T, LedgerError>>;
 #[derive(Debug)]
 pub(super) enum Request {
     Claim(NewRun, Answer<Verdict>),
-    Finish(Box<Report>, u64, Answer<u64>),
+    Finish(Arc<Report>, u64, Answer<u64>),
     Cancel(RunId, u64, Answer<Standing>),
     Ack(u64),
     Standing(RunId, Answer<Standing>),
@@ -35,13 +36,13 @@ pub(super) async fn serve(mut tables: Tables, mut requests: mpsc::Receiver<Reque
     loop {
         let first = match sync_by {
             None => requests.recv().await,
-            Some(by) => match timeout_at(by, requests.recv()).await {
-                Ok(request) => request,
-                Err(_) => {
+            Some(by) => {
+                let Ok(request) = timeout_at(by, requests.recv()).await else {
                     sync_by = sync(&mut tables);
                     continue;
-                }
-            },
+                };
+                request
+            }
         };
         let Some(first) = first else { break };
         match Batch::gather(first, &mut requests).commit(&mut tables) {
@@ -60,7 +61,10 @@ fn sync(tables: &mut Tables) -> Option<Instant> {
     match tables.sync() {
         Ok(()) => None,
         Err(error) => {
-            tracing::error!("{}; what ended last may be forgotten if the power goes now", in_words(&error));
+            tracing::error!(
+                "{}; what ended last may be forgotten if the power goes now",
+                in_words(&error)
+            );
             Instant::now().checked_add(20 * SYNC_WITHIN)
         }
     }
@@ -92,14 +96,21 @@ impl Batch {
     /// Does everything in one transaction, and answers each once it is through.
     pub(super) fn commit(self, tables: &mut Tables) -> Debt {
         let durability = self.durability();
-        let owes = self.0.iter().any(|request| matches!(request, Request::Finish(..)));
+        let owes = self
+            .0
+            .iter()
+            .any(|request| matches!(request, Request::Finish(..)));
         let before = tables.changes();
         let mut held: Vec<Held> = Vec::with_capacity(self.0.len());
         let requests = self.0;
         let done = tables.transact(durability, |tables| {
-            let mut work = Work { tables, failed: None };
+            let mut work = Work {
+                tables,
+                failed: None,
+            };
             held.extend(requests.into_iter().map(|request| work.perform(request)));
-            work.failed.map_or(Ok(()), |why| Err(LedgerError::Batch(why)))
+            work.failed
+                .map_or(Ok(()), |why| Err(LedgerError::Batch(why)))
         });
         let done = done.map_err(|error| in_words(&error));
         if let Err(error) = &done {
@@ -120,8 +131,13 @@ impl Batch {
     /// A claim must survive a loss of power before anything is started for it, and a tombstone
     /// before anybody relies on it. All else can be made good.
     fn durability(&self) -> Durability {
-        let synced = |request: &Request| matches!(request, Request::Claim(..) | Request::Cancel(..));
-        if self.0.iter().any(synced) { Durability::Synced } else { Durability::Written }
+        let synced =
+            |request: &Request| matches!(request, Request::Claim(..) | Request::Cancel(..));
+        if self.0.iter().any(synced) {
+            Durability::Synced
+        } else {
+            Durability::Written
+        }
     }
 }
 
@@ -139,9 +155,13 @@ impl Work<'_> {
             Request::Finish(report, now, answer) => {
                 self.hold(answer, |tables| tables.finish(&report, now))
             }
-            Request::Cancel(run, now, answer) => self.hold(answer, |tables| tables.cancel(run, now)),
+            Request::Cancel(run, now, answer) => {
+                self.hold(answer, |tables| tables.cancel(run, now))
+            }
             Request::Standing(run, answer) => self.hold(answer, |tables| tables.standing(run)),
-            Request::ResultAfter(seq, answer) => self.hold(answer, |tables| tables.result_after(seq)),
+            Request::ResultAfter(seq, answer) => {
+                self.hold(answer, |tables| tables.result_after(seq))
+            }
             Request::ResultAt(seq, answer) => self.hold(answer, |tables| tables.result_at(seq)),
             Request::Unfinished(answer) => self.hold(answer, |tables| tables.unfinished()),
             Request::Ack(seq) => {

@@ -98,12 +98,26 @@ impl Order {
         check_text("principal", &dispatch.principal)?;
         let limits = limits(dispatch.limits)?;
         let timeout_ms = timeout(dispatch.timeout_ms)?;
-        let strategy = match dispatch.strategy {
-            StrategyAsked::HeadTail => Strategy::HeadTail,
-            StrategyAsked::Head => Strategy::Head,
-            StrategyAsked::Tail => Strategy::Tail,
-        };
-        Ok(Self { dispatch, limits, strategy, timeout_ms })
+        let strategy = strategy(dispatch.strategy);
+        Ok(Self {
+            dispatch,
+            limits,
+            strategy,
+            timeout_ms,
+        })
+    }
+
+    /// A dispatch that was accepted before, maybe by another version with other limits: what no
+    /// longer holds is replaced by the default.
+    pub(crate) fn remembered(dispatch: Dispatch, timeout_ms: u64) -> Self {
+        let limits = limits(dispatch.limits).unwrap_or_default();
+        let strategy = strategy(dispatch.strategy);
+        Self {
+            dispatch,
+            limits,
+            strategy,
+            timeout_ms,
+        }
     }
 
     /// The launch that carries it out, in a clean environment.
@@ -114,12 +128,17 @@ impl Order {
         Launch {
             run: asked.run.0,
             argv: asked.argv.clone(),
-            cwd: asked.cwd.clone().unwrap_or_else(|| surroundings.workspace.clone()),
+            cwd: asked
+                .cwd
+                .clone()
+                .unwrap_or_else(|| surroundings.workspace.clone()),
             env,
             timeout_ms: Some(self.timeout_ms),
             grace_ms: millis(GRACE),
             limits: self.limits,
-            policy: Policy::Keep { max_kept: MAX_RUN_BYTES },
+            policy: Policy::Keep {
+                max_kept: MAX_RUN_BYTES,
+            },
             has_directory,
             redial: surroundings.redial.clone(),
         }
@@ -141,7 +160,11 @@ pub struct Surroundings {
 /// waits for a terminal that is not there.
 pub fn clean_env(user: &str, home: &Path, shell: &Path) -> BTreeMap<String, String> {
     let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-    let shell = if shell.as_os_str().is_empty() { Path::new("/bin/sh") } else { shell };
+    let shell = if shell.as_os_str().is_empty() {
+        Path::new("/bin/sh")
+    } else {
+        shell
+    };
     [
         ("PATH", path),
         ("HOME", &home.to_string_lossy()),
@@ -174,7 +197,10 @@ fn check_command(dispatch: &Dispatch) -> Result<(), OrderError> {
         return Err(OrderError::NoProgram);
     }
     let args = dispatch.argv.iter().map(|arg| arg.len() + 1);
-    let vars = dispatch.env.iter().map(|(name, value)| name.len() + value.len() + 2);
+    let vars = dispatch
+        .env
+        .iter()
+        .map(|(name, value)| name.len() + value.len() + 2);
     let len = args.chain(vars).sum();
     if len > MAX_COMMAND_BYTES {
         return Err(OrderError::TooLong { len });
@@ -191,11 +217,19 @@ fn check_command(dispatch: &Dispatch) -> Result<(), OrderError> {
 }
 
 fn check_nul(dispatch: &Dispatch) -> Result<(), OrderError> {
-    let args = dispatch.argv.iter().enumerate().map(|(n, arg)| (format!("argv[{n}]"), arg));
+    let args = dispatch
+        .argv
+        .iter()
+        .enumerate()
+        .map(|(n, arg)| (format!("argv[{n}]"), arg));
     let vars = dispatch.env.iter().flat_map(|(name, value)| [name, value]);
     let others = vars.map(|text| ("env".to_owned(), text));
     let cwd = dispatch.cwd.iter().map(|cwd| ("cwd".to_owned(), cwd));
-    match args.chain(others).chain(cwd).find(|(_, text)| text.contains('\0')) {
+    match args
+        .chain(others)
+        .chain(cwd)
+        .find(|(_, text)| text.contains('\0'))
+    {
         Some((place, _)) => Err(OrderError::Nul { place }),
         None => Ok(()),
     }
@@ -209,13 +243,24 @@ fn check_text(name: &'static str, text: &str) -> Result<(), OrderError> {
 }
 
 fn limits(asked: LimitsAsked) -> Result<Limits, OrderError> {
-    let max_bytes = asked.max_bytes.unwrap_or(DEFAULT_MAX_BYTES.into());
-    let above = LimitError::AboveCeiling { asked: max_bytes, ceiling: CEILING_MAX_BYTES };
+    let max_bytes = asked.max_bytes.unwrap_or_else(|| DEFAULT_MAX_BYTES.into());
+    let above = LimitError::AboveCeiling {
+        asked: max_bytes,
+        ceiling: CEILING_MAX_BYTES,
+    };
     let max_bytes = u32::try_from(max_bytes).map_err(|_| above)?;
     // Lines have no ceiling of their own: each is at least a byte of text.
-    let max_lines = asked.max_lines.unwrap_or(DEFAULT_MAX_LINES.into());
+    let max_lines = asked.max_lines.unwrap_or_else(|| DEFAULT_MAX_LINES.into());
     let max_lines = u32::try_from(max_lines).unwrap_or(u32::MAX);
     Ok(Limits::new(max_bytes, max_lines)?)
+}
+
+fn strategy(asked: StrategyAsked) -> Strategy {
+    match asked {
+        StrategyAsked::HeadTail => Strategy::HeadTail,
+        StrategyAsked::Head => Strategy::Head,
+        StrategyAsked::Tail => Strategy::Tail,
+    }
 }
 
 fn timeout(asked: Option<u64>) -> Result<u64, OrderError> {
@@ -250,69 +295,100 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(change: impl FnOnce(&mut Dispatch), expected: Result<(), OrderError>) {
+    fn check(change: impl FnOnce(&mut Dispatch), expected: impl Into<Option<OrderError>>) {
         let mut asked = dispatch(&["true"]);
         change(&mut asked);
-        assert_eq!(Order::new(asked).map(drop), expected);
+        assert_eq!(Order::new(asked).err(), expected.into());
     }
 
     #[test]
     fn the_defaults_apply_where_nothing_is_asked() {
         let order = Order::new(dispatch(&["true"])).expect("sound");
-        assert_eq!((order.limits, order.timeout_ms), (Limits::default(), 600_000));
+        assert_eq!(
+            (order.limits, order.timeout_ms),
+            (Limits::default(), 600_000)
+        );
     }
 
     #[test]
     fn limits_are_refused_by_name() {
-        let zero = |name| Err(OrderError::Limit(LimitError::Zero { name }));
+        let zero = |name| OrderError::Limit(LimitError::Zero { name });
         check(|d| d.limits.max_bytes = Some(0), zero("max_bytes"));
         check(|d| d.limits.max_lines = Some(0), zero("max_lines"));
-        check(|d| d.limits.max_bytes = Some(262_144), Ok(()));
-        check(|d| d.limits.max_lines = Some(u64::MAX), Ok(()));
+        check(|d| d.limits.max_bytes = Some(262_144), None);
+        check(|d| d.limits.max_lines = Some(u64::MAX), None);
         for asked in [262_145, u64::MAX] {
-            let above = LimitError::AboveCeiling { asked, ceiling: 262_144 };
-            check(|d| d.limits.max_bytes = Some(asked), Err(above.into()));
+            let above = LimitError::AboveCeiling {
+                asked,
+                ceiling: 262_144,
+            };
+            check(
+                |d| d.limits.max_bytes = Some(asked),
+                OrderError::from(above),
+            );
         }
         for asked in [0, 86_400_001] {
-            check(|d| d.timeout_ms = Some(asked), Err(OrderError::Timeout { asked }));
+            check(
+                |d| d.timeout_ms = Some(asked),
+                OrderError::Timeout { asked },
+            );
         }
     }
 
     #[test]
     fn commands_that_cannot_be_right_are_refused_by_name() {
-        check(|d| d.argv.clear(), Err(OrderError::NoProgram));
-        check(|d| d.argv[0].clear(), Err(OrderError::NoProgram));
-        let nul = |place: &str| Err(OrderError::Nul { place: place.into() });
+        check(|d| d.argv.clear(), OrderError::NoProgram);
+        check(|d| d.argv[0].clear(), OrderError::NoProgram);
+        let nul = |place: &str| OrderError::Nul {
+            place: place.into(),
+        };
         check(|d| d.argv.push("a\0b".into()), nul("argv[1]"));
         check(|d| d.cwd = Some("/a\0".into()), nul("cwd"));
         check(|d| drop(d.env.insert("A".into(), "\0".into())), nul("env"));
         for name in ["", "A=B"] {
             let refused = OrderError::VariableName { name: name.into() };
-            check(|d| drop(d.env.insert(name.into(), "1".into())), Err(refused));
+            check(|d| drop(d.env.insert(name.into(), "1".into())), refused);
         }
-        check(|d| d.cwd = Some("tmp".into()), Err(OrderError::RelativeCwd { cwd: "tmp".into() }));
+        check(
+            |d| d.cwd = Some("tmp".into()),
+            OrderError::RelativeCwd { cwd: "tmp".into() },
+        );
         let len = MAX_COMMAND_BYTES - "true".len() - 2;
-        check(|d| d.argv.push("x".repeat(len)), Ok(()));
+        check(|d| d.argv.push("x".repeat(len)), None);
         check(
             |d| d.argv.push("x".repeat(len + 1)),
-            Err(OrderError::TooLong { len: MAX_COMMAND_BYTES + 1 }),
+            OrderError::TooLong {
+                len: MAX_COMMAND_BYTES + 1,
+            },
         );
-        let long = OrderError::TextTooLong { name: "reason", len: 1025 };
-        check(|d| d.reason = Some("x".repeat(1025)), Err(long));
+        let long = OrderError::TextTooLong {
+            name: "reason",
+            len: 1025,
+        };
+        check(|d| d.reason = Some("x".repeat(1025)), long);
     }
 
     #[test]
     fn a_launch_has_the_clean_environment_and_what_the_caller_adds() {
         let mut asked = dispatch(&["true"]);
-        asked.env = [("TERM".to_owned(), "xterm".to_owned()), ("A".to_owned(), "1".to_owned())].into();
+        asked.env = [
+            ("TERM".to_owned(), "xterm".to_owned()),
+            ("A".to_owned(), "1".to_owned()),
+        ]
+        .into();
         let surroundings = Surroundings {
             env: clean_env("me", Path::new("/home/me"), Path::new("")),
             workspace: "/w".into(),
             redial: "/run/r".into(),
         };
-        let launch = Order::new(asked).expect("sound").launch(&surroundings, true);
+        let launch = Order::new(asked)
+            .expect("sound")
+            .launch(&surroundings, true);
         let var = |name: &str| launch.env.get(name).map(String::as_str);
-        assert_eq!((var("TERM"), var("A"), var("SHELL")), (Some("xterm"), Some("1"), Some("/bin/sh")));
+        assert_eq!(
+            (var("TERM"), var("A"), var("SHELL")),
+            (Some("xterm"), Some("1"), Some("/bin/sh"))
+        );
         assert_eq!((launch.env.len(), launch.cwd.as_str()), (11, "/w"));
     }
 }

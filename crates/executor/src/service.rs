@@ -1,0 +1,233 @@
+//! The executor's process: what is opened in which order, and how it ends.
+//!
+//! ```text
+//! lock the state directory ─► open the store ─► open the ledger ─► adopt runs ─► serve ─► end
+//!                                                  │   ▲
+//!                                       cannot be  ▼   │ every 5 s
+//!                                       opened: serve, and refuse every dispatch by name
+//! ```
+//!
+//! At its end it leaves the runs alone: their runners live on, and the next start adopts them.
+
+use crate::ledger::{Ledger, LedgerError, LedgerThread, in_words};
+use crate::limits::{LEDGER_REOPEN, SHUTDOWN_TIME};
+use crate::runs::order::Surroundings;
+use crate::runs::{Parts, Runs, callers};
+use crate::sockets::{listen, private_dir};
+use crate::{host, server};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thiserror::Error;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{sleep, timeout};
+use willcall_outputs::limits::CEILING_MAX_BYTES;
+use willcall_outputs::store::{Store, StoreError};
+use willcall_protocol::limits::{OLDEST_VERSION, VERSION};
+use willcall_protocol::message::{Capabilities, Hello};
+
+/// Where an executor works.
+#[derive(Debug, Clone)]
+pub struct ExecutorConfig {
+    /// The directory of its ledger and spool files.
+    pub state: PathBuf,
+    /// The directory of the sockets.
+    pub run_dir: PathBuf,
+    /// The directory where commands start, with the store of their outputs.
+    pub workspace: PathBuf,
+}
+
+/// Why an executor could not begin, or had to end.
+#[derive(Debug, Error)]
+pub enum ServiceError {
+    /// Another executor works in the state directory.
+    #[error("{0} is in use by another executor")]
+    InUse(PathBuf),
+    /// The store cannot be opened.
+    #[error("cannot open the store of outputs")]
+    Store(#[from] StoreError),
+    /// Something else that every executor needs.
+    #[error("cannot {what} {on}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        on: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A fault of our own.
+    #[error("a run's task failed; the next start takes its runs over")]
+    TaskFailed,
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub async fn run(config: ExecutorConfig) -> Result<(), ServiceError> {
+    let mut signals = Signals::new().map_err(at("receive", Path::new("signals")))?;
+    let opened = Opened::new(config)?;
+    let (ledger, thread) = match opened.open_ledger() {
+        Ok(open) => open,
+        Err(error) => {
+            let why = in_words(&error);
+            tracing::error!("every dispatch is refused until this is put right: {why}");
+            tokio::select! {
+                ended = opened.serve(Ledger::closed(&why), &mut signals) => return ended,
+                open = opened.reopen_ledger() => open,
+            }
+        }
+    };
+    let ended = opened.serve(ledger, &mut signals).await;
+    // What still waits for the disk then has a runner or a spool that remembers it.
+    let _ = timeout(SHUTDOWN_TIME, tokio::task::spawn_blocking(|| thread.join())).await;
+    ended
+}
+
+/// What is open for as long as the process lives.
+struct Opened {
+    config: ExecutorConfig,
+    store: Arc<Store>,
+    boot_id: String,
+    _lock: File,
+}
+
+impl Opened {
+    fn new(config: ExecutorConfig) -> Result<Self, ServiceError> {
+        private_dir(&config.state).map_err(at("create", &config.state))?;
+        private_dir(&config.run_dir).map_err(at("create", &config.run_dir))?;
+        let lock = lock(&config.state)?;
+        let store = Arc::new(Store::open(&config.workspace)?);
+        let boot_id = host::boot_id().map_err(at("read", Path::new("the kernel's boot id")))?;
+        Ok(Self {
+            config,
+            store,
+            boot_id,
+            _lock: lock,
+        })
+    }
+
+    fn open_ledger(&self) -> Result<(Ledger, LedgerThread), LedgerError> {
+        Ledger::open(&self.config.state.join("ledger.db"), &self.boot_id)
+    }
+
+    /// Waits until the ledger can be opened.
+    async fn reopen_ledger(&self) -> (Ledger, LedgerThread) {
+        loop {
+            sleep(LEDGER_REOPEN).await;
+            match self.open_ledger() {
+                Ok(open) => return open,
+                Err(error) => tracing::debug!("{}", in_words(&error)),
+            }
+        }
+    }
+
+    async fn serve(&self, ledger: Ledger, signals: &mut Signals) -> Result<(), ServiceError> {
+        let (link, runner) = (self.socket("link.sock"), self.socket("runner.sock"));
+        let (user, env) = host::user();
+        let hello = self.hello(&ledger, &user);
+        let runs = Runs::new(Parts {
+            ledger,
+            store: Arc::clone(&self.store),
+            spool_dir: self.config.state.join("spool"),
+            spawner: self.socket("spawner.sock"),
+            surroundings: Surroundings {
+                env,
+                workspace: self.workspace(),
+                redial: runner.to_string_lossy().into_owned(),
+            },
+            boot_id: self.boot_id.clone(),
+        });
+        // Before anybody can ask or call, so that nobody meets a run that is not there yet.
+        if let Err(error) = runs.adopt().await {
+            tracing::error!("no run is taken over: {}", in_words(&error));
+        }
+        let runners = listen(&runner).map_err(at("listen on", &runner))?;
+        let links = listen(&link).map_err(at("listen on", &link))?;
+        tracing::info!(socket = %link.display(), "the executor is ready");
+        let ended = tokio::select! {
+            () = signals.end() => Ok(()),
+            () = runs.failed() => Err(ServiceError::TaskFailed),
+            () = server::serve(Arc::clone(&runs), links, hello) => Ok(()),
+            () = callers::serve(Arc::clone(&runs), runners) => Ok(()),
+        };
+        runs.shutdown().await;
+        ended
+    }
+
+    fn hello(&self, ledger: &Ledger, user: &str) -> Hello {
+        let identity = ledger.identity();
+        Hello {
+            min_version: OLDEST_VERSION,
+            max_version: VERSION,
+            boot_id: self.boot_id.clone(),
+            incarnation: identity.incarnation,
+            ledger: identity.ledger,
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            capabilities: Capabilities {
+                run_as: user.to_owned(),
+                outputs: self.store.root().to_string_lossy().into_owned(),
+                max_bytes_ceiling: CEILING_MAX_BYTES,
+            },
+            running: Vec::new(),
+        }
+    }
+
+    fn socket(&self, name: &str) -> PathBuf {
+        // Runners dial from wherever their commands are.
+        let dir = self.config.run_dir.canonicalize();
+        dir.unwrap_or_else(|_| self.config.run_dir.clone())
+            .join(name)
+    }
+
+    /// The store has found the workspace's true path already.
+    fn workspace(&self) -> String {
+        let root = self.store.root();
+        root.parent().unwrap_or(root).to_string_lossy().into_owned()
+    }
+}
+
+/// The signals that end an executor.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn end(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+        tracing::info!("the executor ends; runs go on without it");
+    }
+}
+
+fn lock(state: &Path) -> Result<File, ServiceError> {
+    let path = state.join("lock");
+    let mut options = OpenOptions::new();
+    let file = options
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(&path);
+    let file = file.map_err(at("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(ServiceError::InUse(state.to_owned())),
+        Err(TryLockError::Error(source)) => Err(at("lock", &path)(source)),
+    }
+}
+
+fn at(what: &'static str, on: &Path) -> impl FnOnce(io::Error) -> ServiceError {
+    let on = on.to_owned();
+    move |source| ServiceError::Io { what, on, source }
+}
