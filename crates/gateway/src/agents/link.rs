@@ -1,0 +1,337 @@
+//! The loop of one link.
+//!
+//! ```text
+//! hello ──► in the fleet ──► welcome, clock ──► backlog ──► commands, messages, commits, timers ──► close
+//! ```
+//!
+//! The link enters the fleet before it looks for open runs: whoever stores a run and finds no link knows that the next one
+//! will see it.
+
+use super::handshake::Guest;
+use super::wire::Wire;
+use super::{Closing, Reception, closing};
+use crate::clock::now_ms;
+use crate::db::DbError;
+use crate::db::hosts::Facts;
+use crate::db::runs::{OpenRun, Stored};
+use crate::fleet::{Berth, Command, ReadAnswer};
+use crate::limits::{
+    BACKLOG_PAGE, MAX_COMMITS, MAX_READS, MAX_UNANSWERED, RECONNECT_SPREAD_MS,
+    RECONNECT_SPREAD_PER_LINK_MS,
+};
+use crate::runs::{Runs, Ticket};
+use rand::RngExt;
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::oneshot;
+use uuid::Uuid;
+use willcall_protocol::ids::{AgentId, RunId};
+use willcall_protocol::message::{Dispatch, Hello, Read, ToLink};
+use willcall_protocol::outcome::Report;
+use willcall_protocol::session::{GatewayEvent, GatewaySession, SessionError};
+
+/// One link, from welcome to close.
+pub(super) struct LinkLoop {
+    runs: Runs,
+    agent: AgentId,
+    ledger: Uuid,
+    wire: Wire,
+    session: GatewaySession,
+    berth: Berth,
+    unanswered: BTreeSet<RunId>,
+    /// Results on their way into the database, in their order.
+    commits: VecDeque<(u64, Ticket<Stored>)>,
+    reads: BTreeMap<u64, oneshot::Sender<ReadAnswer>>,
+    last_call: u64,
+    backlog: Option<Box<Backlog>>,
+}
+
+/// Open runs of the time before this link, a page at a time.
+struct Backlog {
+    place: i64,
+    /// What the host says is running: none of it is late.
+    running: Arc<HashSet<RunId>>,
+    page: Option<Ticket<Vec<OpenRun>>>,
+}
+
+impl LinkLoop {
+    /// Serves a host that has said hello, until its link ends.
+    pub(super) async fn run(reception: Reception, guest: Box<Guest>) {
+        let (agent, name) = (guest.agent, guest.name.clone());
+        let Guest {
+            wire,
+            session,
+            hello,
+            ..
+        } = *guest;
+        let linger = reception.timeouts.linger;
+        let (wire, why) = match Self::open(&reception, wire, session, (agent, &name), *hello).await
+        {
+            Ok(mut link) => {
+                tracing::info!(%agent, host = name, "connected");
+                let why = link.serve(&reception).await;
+                (link.leave().await, why)
+            }
+            Err((wire, why)) => (wire, why),
+        };
+        let reason = closing::chain(&why);
+        tracing::info!(%agent, host = name, blame = why.blame(), reason, "disconnected");
+        wire.close(&why, linger).await;
+    }
+
+    async fn open(
+        reception: &Reception,
+        mut wire: Wire,
+        mut session: GatewaySession,
+        (agent, name): (AgentId, &str),
+        hello: Hello,
+    ) -> Result<Self, (Wire, Closing)> {
+        let (runs, facts, ledger) = (reception.runs.clone(), Facts::of(&hello), hello.ledger);
+        let committed = match runs.greet(agent, ledger, facts.clone()).await {
+            Ok(committed) => committed,
+            Err(error) => return Err((wire, error.into())),
+        };
+        let berth = runs.fleet.register(agent, name, facts);
+        let greeted = welcome(&mut wire, &mut session, committed).await;
+        if let Err(why) = greeted {
+            return Err((wire, why));
+        }
+        let running = Arc::new(hello.running.into_iter().collect());
+        let backlog = Some(Box::new(Backlog {
+            place: i64::MIN,
+            running,
+            page: None,
+        }));
+        Ok(Self {
+            runs,
+            agent,
+            ledger,
+            wire,
+            session,
+            berth,
+            unanswered: BTreeSet::new(),
+            commits: VecDeque::new(),
+            reads: BTreeMap::new(),
+            last_call: 0,
+            backlog,
+        })
+    }
+
+    async fn serve(&mut self, reception: &Reception) -> Closing {
+        let fence = self.berth.fence.clone();
+        loop {
+            let step = tokio::select! {
+                biased;
+                () = fence.cancelled() => return Closing::Fenced,
+                () = reception.shutdown.cancelled() => return self.drain().await,
+                step = self.step() => step,
+            };
+            if let Err(why) = step {
+                return why;
+            }
+        }
+    }
+
+    /// One thing that happens. What is under way when it is dropped is lost with the link, and comes again with the next.
+    async fn step(&mut self) -> Result<(), Closing> {
+        self.ask_backlog().await?;
+        let deadline = tokio::time::Instant::from_std(self.session.poll_timeout());
+        let has_room = self.unanswered.len() < MAX_UNANSWERED;
+        let reading = self.commits.len() < MAX_COMMITS;
+        tokio::select! {
+            message = self.wire.next(&mut self.session), if reading => {
+                self.berth.heard(now_ms());
+                match self.session.handle(message?, Instant::now())? {
+                    Some(event) => self.handle(event).await,
+                    None => Ok(()),
+                }
+            }
+            Some(command) = self.berth.commands.recv(), if has_room => self.obey(command),
+            (seq, stored) = committed(&mut self.commits) => self.acknowledge(seq, stored),
+            page = backlog(&mut self.backlog) => self.dispatch_again(page?),
+            () = tokio::time::sleep_until(deadline) => {
+                Ok(self.session.handle_timeout(Instant::now())?)
+            }
+        }
+    }
+
+    async fn handle(&mut self, event: GatewayEvent) -> Result<(), Closing> {
+        match event {
+            GatewayEvent::Hello(_) => return Err(SessionError::Reopened.into()),
+            GatewayEvent::Accepted { run, timeout_ms } => {
+                self.unanswered.remove(&run);
+                self.runs.accepted(self.agent, run, timeout_ms);
+            }
+            GatewayEvent::Refused(refusal) => {
+                self.unanswered.remove(&refusal.run);
+                self.runs.refused(self.agent, refusal).await?;
+            }
+            GatewayEvent::Finished { seq, report } => self.finished(seq, *report).await?,
+            GatewayEvent::Page { call, page } => self.answer(call, Ok(page)),
+            GatewayEvent::ReadFailed {
+                call,
+                reason,
+                message,
+            } => self.answer(call, Err((reason, message))),
+        }
+        Ok(())
+    }
+
+    async fn finished(&mut self, seq: u64, report: Report) -> Result<(), Closing> {
+        self.unanswered.remove(&report.run);
+        let number = i64::try_from(seq).map_err(|_| Closing::NotFinal)?;
+        if !report.state.is_final() {
+            return Err(Closing::NotFinal);
+        }
+        let ticket = self
+            .runs
+            .finished(self.agent, self.ledger, number, report)
+            .await?;
+        self.commits.push_back((seq, ticket));
+        Ok(())
+    }
+
+    /// Only what is committed is acknowledged, and nothing after a failure: the host sends it again on the next link.
+    fn acknowledge(&mut self, seq: u64, stored: Result<Stored, DbError>) -> Result<(), Closing> {
+        if stored? == Stored::Foreign {
+            let agent = self.agent;
+            tracing::warn!(%agent, seq, blame = "peer", "the result of another host's run was dropped");
+        }
+        Ok(self.session.committed(seq)?)
+    }
+
+    fn obey(&mut self, command: Command) -> Result<(), Closing> {
+        match command {
+            Command::Dispatch(dispatch) => self.dispatch(*dispatch),
+            Command::Cancel(run) => Ok(self.session.cancel(run)?),
+            Command::Read(read, answer) => self.read(*read, answer),
+        }
+    }
+
+    fn dispatch(&mut self, dispatch: Dispatch) -> Result<(), Closing> {
+        self.unanswered.insert(dispatch.run);
+        Ok(self.session.dispatch(dispatch)?)
+    }
+
+    fn read(&mut self, read: Read, answer: oneshot::Sender<ReadAnswer>) -> Result<(), Closing> {
+        // Those whose callers have given up make room; one too many is dropped, which its caller sees.
+        self.reads.retain(|_, answer| !answer.is_closed());
+        if self.reads.len() >= MAX_READS {
+            return Ok(());
+        }
+        self.last_call = self.last_call.wrapping_add(1);
+        self.reads.insert(self.last_call, answer);
+        Ok(self.session.read(Read {
+            call: self.last_call,
+            ..read
+        })?)
+    }
+
+    fn answer(&mut self, call: u64, answer: ReadAnswer) {
+        if let Some(caller) = self.reads.remove(&call) {
+            // The caller may have given up meanwhile.
+            drop(caller.send(answer));
+        }
+    }
+
+    /// Asks for the next page of the backlog as soon as the host has answered enough of the last one.
+    async fn ask_backlog(&mut self) -> Result<(), Closing> {
+        let page = usize::try_from(BACKLOG_PAGE).unwrap_or(usize::MAX);
+        let room = self.unanswered.len() + page <= MAX_UNANSWERED / 2;
+        if let Some(backlog) = self.backlog.as_mut()
+            && backlog.page.is_none()
+            && room
+        {
+            let running = Arc::clone(&backlog.running);
+            backlog.page = Some(
+                self.runs
+                    .backlog(self.agent, backlog.place, running)
+                    .await?,
+            );
+        }
+        Ok(())
+    }
+
+    fn dispatch_again(&mut self, page: Vec<OpenRun>) -> Result<(), Closing> {
+        match (self.backlog.as_mut(), page.last()) {
+            (Some(backlog), Some(last)) => backlog.place = last.place,
+            _ => self.backlog = None,
+        }
+        for open in page {
+            // In this order: a host that has never heard of the run will not start it.
+            if open.cancel.is_some() {
+                self.session.cancel(open.dispatch.run)?;
+            }
+            self.dispatch(open.dispatch)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the link to come back, not all of them at once.
+    async fn drain(&mut self) -> Closing {
+        let links = u64::try_from(self.runs.fleet.len()).unwrap_or(u64::MAX);
+        let spread = links.saturating_mul(RECONNECT_SPREAD_PER_LINK_MS) + RECONNECT_SPREAD_MS;
+        let reconnect_after_ms = rand::rng().random_range(0..=spread);
+        match self
+            .wire
+            .tell_link(&ToLink::Drain { reconnect_after_ms })
+            .await
+        {
+            Ok(()) => Closing::Drain,
+            Err(why) => why,
+        }
+    }
+
+    /// Leaves the fleet; those who wait for reads see it.
+    async fn leave(self) -> Wire {
+        let Self {
+            runs,
+            agent,
+            wire,
+            berth,
+            ..
+        } = self;
+        let last_heard = berth.last_heard();
+        drop(berth);
+        if let Err(error) = runs.parted(agent, last_heard).await {
+            tracing::error!(%agent, error = closing::chain(&error), "the end of a link cannot be noted");
+        }
+        wire
+    }
+}
+
+async fn welcome(
+    wire: &mut Wire,
+    session: &mut GatewaySession,
+    committed: u64,
+) -> Result<(), Closing> {
+    session.welcome(committed, Instant::now())?;
+    wire.send_now(session).await?;
+    let server_time_ms = u64::try_from(now_ms()).unwrap_or(0);
+    wire.tell_link(&ToLink::Clock { server_time_ms }).await
+}
+
+/// The first commit that is under way. Cancel safe.
+async fn committed(
+    commits: &mut VecDeque<(u64, Ticket<Stored>)>,
+) -> (u64, Result<Stored, DbError>) {
+    let Some((seq, ticket)) = commits.front_mut() else {
+        return std::future::pending().await;
+    };
+    let (seq, stored) = (*seq, ticket.await.unwrap_or(Err(DbError::Closed)));
+    commits.pop_front();
+    (seq, stored)
+}
+
+/// The page that was asked for. Cancel safe.
+async fn backlog(backlog: &mut Option<Box<Backlog>>) -> Result<Vec<OpenRun>, DbError> {
+    let Some(ticket) = backlog.as_mut().and_then(|backlog| backlog.page.as_mut()) else {
+        return std::future::pending().await;
+    };
+    let page = ticket.await.unwrap_or(Err(DbError::Closed));
+    if let Some(backlog) = backlog {
+        backlog.page = None;
+    }
+    page
+}

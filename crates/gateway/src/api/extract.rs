@@ -1,0 +1,124 @@
+//! Parts of a request, parsed once, with a problem for what is wrong.
+
+use super::problem::{Code, Problem};
+use crate::limits::{MAX_BODY, MAX_WAIT_S};
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The one variable segment of the path.
+#[derive(Debug)]
+pub(super) struct Segment(pub(super) String);
+
+/// The query.
+#[derive(Debug)]
+pub(super) struct Params<T>(pub(super) T);
+
+/// The body, as JSON.
+#[derive(Debug)]
+pub(super) struct Json<T>(pub(super) T);
+
+impl<S: Send + Sync> FromRequestParts<S> for Segment {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let segment: Result<Path<String>, PathRejection> =
+            Path::from_request_parts(parts, state).await;
+        let wrong = |e: PathRejection| Problem::new(Code::InvalidQuery, e.body_text());
+        segment.map(|Path(segment)| Self(segment)).map_err(wrong)
+    }
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let query = Query::try_from_uri(&parts.uri);
+        query
+            .map(|Query(query)| Self(query))
+            .map_err(|e| Problem::new(Code::InvalidQuery, e.body_text()))
+    }
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Problem> {
+        let bytes = axum::body::to_bytes(request.into_body(), MAX_BODY)
+            .await
+            .map_err(|_| {
+                let detail =
+                    format!("the body did not arrive whole, or has more than {MAX_BODY} bytes");
+                Problem::new(Code::BodyTooLarge, detail)
+            })?;
+        serde_json::from_slice(&bytes)
+            .map(Self)
+            .map_err(|e| Problem::new(Code::InvalidJson, e.to_string()))
+    }
+}
+
+/// Until when a caller wants to wait: what the query says, else `Prefer: wait=SECONDS`, else not at all.
+pub(super) fn wait_until(query: Option<u64>, headers: &HeaderMap) -> Result<Instant, Problem> {
+    let seconds = match query {
+        Some(seconds) => seconds,
+        None => preferred(headers)?.unwrap_or(0),
+    };
+    if seconds > MAX_WAIT_S {
+        return Err(wrong_wait());
+    }
+    Ok(Instant::now() + Duration::from_secs(seconds))
+}
+
+fn preferred(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let preferences = headers
+        .get_all("prefer")
+        .into_iter()
+        .filter_map(|v| v.to_str().ok());
+    let mut waits = preferences
+        .flat_map(|value| value.split([',', ';']))
+        .filter_map(|preference| preference.trim().split_once('='))
+        .filter(|(name, _)| name.trim().eq_ignore_ascii_case("wait"));
+    let Some((_, seconds)) = waits.next() else {
+        return Ok(None);
+    };
+    seconds
+        .trim()
+        .trim_matches('"')
+        .parse()
+        .map(Some)
+        .map_err(|_| wrong_wait())
+}
+
+fn wrong_wait() -> Problem {
+    Problem::new(
+        Code::InvalidWait,
+        format!("wait is in seconds, from 0 to {MAX_WAIT_S}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[track_caller]
+    fn check(prefer: &'static str, expected: Result<Option<u64>, ()>) {
+        let mut headers = HeaderMap::new();
+        headers.insert("prefer", HeaderValue::from_static(prefer));
+        assert_eq!(preferred(&headers).map_err(drop), expected, "{prefer}");
+    }
+
+    #[test]
+    fn a_preference_to_wait_is_found_among_others() {
+        check("wait=10", Ok(Some(10)));
+        check("respond-async, Wait = \"7\"", Ok(Some(7)));
+        check("respond-async", Ok(None));
+        check("wait=soon", Err(()));
+        check("wait=-1", Err(()));
+    }
+}

@@ -1,0 +1,237 @@
+//! Runs: what was asked, of whom, and what it came to.
+
+use super::{blob, hosts, json, json_at, unreadable, uuid_at};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use uuid::Uuid;
+use willcall_protocol::ids::{AgentId, RunId, SessionId};
+use willcall_protocol::message::Dispatch;
+use willcall_protocol::outcome::{Cause, Report, RunState};
+
+/// A run.
+#[derive(Debug, Clone)]
+pub struct RunRow {
+    /// The run.
+    pub run: RunId,
+    /// Its host.
+    pub host: AgentId,
+    /// Its host's name.
+    pub host_name: String,
+    /// Its session.
+    pub session: SessionId,
+    /// SHA-256 of its body; unknown for a run that is known only from its result.
+    pub hash: Option<Vec<u8>>,
+    /// What it came to; none while it is not over.
+    pub report: Option<Report>,
+}
+
+/// Why a run that is not over has to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancel {
+    /// A caller asked.
+    Caller,
+    /// It has not reached its host in time.
+    Late,
+}
+
+/// A run that is not over, as it has to be dispatched again.
+#[derive(Debug, Clone)]
+pub struct OpenRun {
+    /// Its place among the runs.
+    pub place: i64,
+    /// What was dispatched.
+    pub dispatch: Dispatch,
+    /// Whether it has to end.
+    pub cancel: Option<Cancel>,
+    /// When it was asked for, in milliseconds since 1970.
+    pub created: i64,
+}
+
+/// What became of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// It is the first for its run.
+    New,
+    /// The run was over already; the first result stands.
+    Again,
+    /// The run belongs to another host; nothing is stored.
+    Foreign,
+}
+
+/// Stores a run unless its id is taken; says whether it was stored.
+pub fn insert(
+    c: &Connection,
+    host: AgentId,
+    dispatch: &Dispatch,
+    hash: &[u8],
+    now: i64,
+) -> rusqlite::Result<bool> {
+    let sql = "INSERT OR IGNORE INTO runs (run, host, session, principal, hash, body, created)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let stored = c.prepare_cached(sql)?.execute(params![
+        blob(dispatch.run.0),
+        blob(host.0),
+        dispatch.session.as_str(),
+        dispatch.principal,
+        hash,
+        json(dispatch)?,
+        now
+    ])?;
+    Ok(stored == 1)
+}
+
+/// Finds a run.
+pub fn find(c: &Connection, run: RunId) -> rusqlite::Result<Option<RunRow>> {
+    let sql = "SELECT run, host, name, session, hash, report
+               FROM runs JOIN hosts ON agent = host WHERE run = ?1";
+    c.prepare_cached(sql)?
+        .query_row([blob(run.0)], read)
+        .optional()
+}
+
+/// Stores what a run came to, and that its host's results are committed up to `seq`. A run that nobody here remembers
+/// is stored from its result.
+pub fn finish(
+    c: &Connection,
+    host: AgentId,
+    ledger: Uuid,
+    seq: i64,
+    report: &Report,
+    now: i64,
+) -> rusqlite::Result<Stored> {
+    hosts::acknowledge(c, host, ledger, seq)?;
+    let sql = "INSERT INTO runs (run, host, session, principal, report, seq, created, finished)
+               VALUES (?1, ?2, ?3, '', ?4, ?5, ?6, ?6)
+               ON CONFLICT (run) DO UPDATE
+                   SET report = ?4, seq = ?5, finished = ?6, body = NULL
+                   WHERE host = ?2 AND finished IS NULL";
+    let session = report.session.as_str();
+    let stored = c.prepare_cached(sql)?.execute(params![
+        blob(report.run.0),
+        blob(host.0),
+        session,
+        json(report)?,
+        seq,
+        now
+    ])?;
+    if stored == 1 {
+        return Ok(Stored::New);
+    }
+    let owner = find(c, report.run)?.map(|row| row.host);
+    Ok(if owner == Some(host) {
+        Stored::Again
+    } else {
+        Stored::Foreign
+    })
+}
+
+/// Stores that the host refused a run and executed nothing for it; gives the report, or none if the run is over or another
+/// host's.
+pub fn refuse(
+    c: &Connection,
+    host: AgentId,
+    (run, cause, message): (RunId, Cause, String),
+    now: i64,
+) -> rusqlite::Result<Option<Report>> {
+    let open = "SELECT session, cancel FROM runs WHERE run = ?1 AND host = ?2 AND finished IS NULL";
+    let found: Option<(SessionId, Option<Cancel>)> = c
+        .prepare_cached(open)?
+        .query_row(params![blob(run.0), blob(host.0)], |row| {
+            Ok((session(row, 0)?, cancel(row, 1)?))
+        })
+        .optional()?;
+    let Some((session, cancel)) = found else {
+        return Ok(None);
+    };
+    let mut report = Report::bare(run, session, RunState::Refused);
+    (report.cause, report.message) = match (cause, cancel) {
+        (Cause::CanceledBefore, Some(Cancel::Late)) => {
+            let late = "The run did not reach its host in time, and was not started.";
+            (Some(Cause::Expired), Some(late.into()))
+        }
+        _ => (Some(cause), Some(message)),
+    };
+    let sql = "UPDATE runs SET report = ?2, finished = ?3, body = NULL WHERE run = ?1";
+    c.prepare_cached(sql)?
+        .execute(params![blob(run.0), json(&report)?, now])?;
+    Ok(Some(report))
+}
+
+/// Forgets an open run whose id its host knows with another body: what is stored here is not what that run is.
+pub fn forget(c: &Connection, host: AgentId, run: RunId) -> rusqlite::Result<bool> {
+    let sql = "DELETE FROM runs WHERE run = ?1 AND host = ?2 AND finished IS NULL";
+    Ok(c.prepare_cached(sql)?
+        .execute(params![blob(run.0), blob(host.0)])?
+        == 1)
+}
+
+/// Stores that an open run has to end.
+pub fn want_end(c: &Connection, run: RunId, why: Cancel) -> rusqlite::Result<()> {
+    let sql = "UPDATE runs SET cancel = ?2 WHERE run = ?1 AND finished IS NULL AND cancel IS NULL";
+    c.prepare_cached(sql)?
+        .execute(params![blob(run.0), why.as_str()])
+        .map(drop)
+}
+
+/// The host's open runs after `place`, oldest first, at most `limit` of them.
+pub fn open_after(
+    c: &Connection,
+    host: AgentId,
+    place: i64,
+    limit: u32,
+) -> rusqlite::Result<Vec<OpenRun>> {
+    let sql = "SELECT rowid, body, cancel, created FROM runs
+               WHERE host = ?1 AND finished IS NULL AND rowid > ?2 AND body IS NOT NULL
+               ORDER BY rowid LIMIT ?3";
+    let mut statement = c.prepare_cached(sql)?;
+    let rows = statement.query_map(params![blob(host.0), place, limit], |row| {
+        let dispatch = json_at(row, 1)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        Ok(OpenRun {
+            place: row.get(0)?,
+            dispatch,
+            cancel: cancel(row, 2)?,
+            created: row.get(3)?,
+        })
+    })?;
+    rows.collect()
+}
+
+/// Forgets runs that were over before that time.
+pub fn sweep(c: &Connection, before: i64) -> rusqlite::Result<usize> {
+    c.prepare_cached("DELETE FROM runs WHERE finished < ?1")?
+        .execute([before])
+}
+
+impl Cancel {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Caller => "caller",
+            Self::Late => "late",
+        }
+    }
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    Ok(RunRow {
+        run: RunId(uuid_at(row, 0)?),
+        host: AgentId(uuid_at(row, 1)?),
+        host_name: row.get(2)?,
+        session: session(row, 3)?,
+        hash: row.get(4)?,
+        report: json_at(row, 5)?,
+    })
+}
+
+fn session(row: &Row<'_>, column: usize) -> rusqlite::Result<SessionId> {
+    row.get::<_, String>(column)?
+        .parse()
+        .map_err(|e| unreadable(column, e))
+}
+
+fn cancel(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Cancel>> {
+    Ok(row
+        .get::<_, Option<String>>(column)?
+        .map(|why| match why.as_str() {
+            "late" => Cancel::Late,
+            _ => Cancel::Caller,
+        }))
+}

@@ -1,0 +1,305 @@
+//! On which process the link of a host hangs. Today that is always this one; this is the only module that knows.
+//!
+//! Exactly one link per agent is live: a newer one fences the older.
+
+use crate::db::hosts::Facts;
+use crate::limits::MAX_COMMANDS;
+use std::collections::HashMap;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use willcall_protocol::ids::{AgentId, RunId};
+use willcall_protocol::message::{Dispatch, PageReport, Read, ReadFailure};
+
+/// What a link is told to do.
+#[derive(Debug)]
+pub enum Command {
+    /// Send a dispatch.
+    Dispatch(Box<Dispatch>),
+    /// Send a cancel.
+    Cancel(RunId),
+    /// Send a read; the call number is the link's to choose.
+    Read(Box<Read>, oneshot::Sender<ReadAnswer>),
+}
+
+/// What a host answers to a read: a page, or why not, by name and for a person.
+pub type ReadAnswer = Result<PageReport, (ReadFailure, String)>;
+
+/// How a caller names a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostKey {
+    /// By its agent's id.
+    Id(AgentId),
+    /// By its name. No name looks like an id.
+    Name(String),
+}
+
+/// A command that could not be given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Unreachable {
+    /// The host has no link.
+    #[error("the host is not connected")]
+    Offline,
+    /// Too much waits for the host.
+    #[error("too many requests wait for the host")]
+    Busy,
+}
+
+/// A live link, as the rest of the gateway sees it.
+#[derive(Debug, Clone)]
+pub struct Link {
+    /// Its agent.
+    pub agent: AgentId,
+    /// Its host's name.
+    pub name: Arc<str>,
+    /// What the host said of itself.
+    pub facts: Arc<Facts>,
+    last_heard: Arc<AtomicI64>,
+    commands: mpsc::Sender<Command>,
+    fence: CancellationToken,
+}
+
+/// The link's own end. Dropping it takes the link out of the fleet.
+#[derive(Debug)]
+pub struct Berth {
+    fleet: Arc<Fleet>,
+    link: Link,
+    /// What the link is told to do.
+    pub commands: mpsc::Receiver<Command>,
+    /// Canceled when the link has to end: a newer one has taken its place, or it has fallen behind.
+    pub fence: CancellationToken,
+}
+
+/// Room for one command, taken before anything is promised.
+#[derive(Debug)]
+pub struct Place {
+    agent: AgentId,
+    commands: mpsc::Sender<Command>,
+    permit: mpsc::OwnedPermit<Command>,
+}
+
+#[derive(Debug, Default)]
+struct Links {
+    by_agent: HashMap<AgentId, Link>,
+    by_name: HashMap<Arc<str>, AgentId>,
+}
+
+/// Who is connected.
+#[derive(Debug, Default)]
+pub struct Fleet {
+    links: Mutex<Links>,
+    changes: watch::Sender<u64>,
+}
+
+impl Fleet {
+    /// Takes a link in, and fences the agent's older one.
+    pub fn register(self: &Arc<Self>, agent: AgentId, name: &str, facts: Facts) -> Berth {
+        let (sender, commands) = mpsc::channel(MAX_COMMANDS);
+        let fence = CancellationToken::new();
+        let link = Link {
+            agent,
+            name: name.into(),
+            facts: Arc::new(facts),
+            last_heard: Arc::new(AtomicI64::new(crate::clock::now_ms())),
+            commands: sender,
+            fence: fence.clone(),
+        };
+        let older = self.links().insert(link.clone());
+        if let Some(older) = older {
+            older.fence.cancel();
+        }
+        self.changed();
+        Berth {
+            fleet: Arc::clone(self),
+            link,
+            commands,
+            fence,
+        }
+    }
+
+    /// The link of a host, if it has one.
+    pub fn find(&self, host: &HostKey) -> Option<Link> {
+        let links = self.links();
+        let agent = match host {
+            HostKey::Id(agent) => agent,
+            HostKey::Name(name) => links.by_name.get(name.as_str())?,
+        };
+        links.by_agent.get(agent).cloned()
+    }
+
+    /// Gives a command to whatever link the agent has now, without waiting.
+    pub fn tell(&self, agent: AgentId, command: Command) -> Result<(), Unreachable> {
+        self.find(&HostKey::Id(agent))
+            .ok_or(Unreachable::Offline)?
+            .tell(command)
+    }
+
+    /// How many links there are.
+    pub fn len(&self) -> usize {
+        self.links().by_agent.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A number that changes whenever a link comes or goes.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    fn leave(&self, link: &Link) {
+        self.links().remove(link);
+        self.changed();
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|n| *n = n.wrapping_add(1));
+    }
+
+    fn links(&self) -> MutexGuard<'_, Links> {
+        // No code that holds the lock can leave it half changed.
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Links {
+    fn insert(&mut self, link: Link) -> Option<Link> {
+        self.by_name.insert(Arc::clone(&link.name), link.agent);
+        self.by_agent.insert(link.agent, link)
+    }
+
+    fn remove(&mut self, link: &Link) {
+        // The place may be a newer link's by now.
+        let now = self.by_agent.get(&link.agent);
+        if now.is_some_and(|now| now.commands.same_channel(&link.commands)) {
+            self.by_agent.remove(&link.agent);
+            self.by_name.remove(&link.name);
+        }
+    }
+}
+
+impl Link {
+    /// Takes room for one command.
+    pub fn reserve(&self) -> Result<Place, Unreachable> {
+        let permit = self
+            .commands
+            .clone()
+            .try_reserve_owned()
+            .map_err(|e| refused(&e))?;
+        Ok(Place {
+            agent: self.agent,
+            commands: self.commands.clone(),
+            permit,
+        })
+    }
+
+    /// Gives a command without waiting.
+    pub fn tell(&self, command: Command) -> Result<(), Unreachable> {
+        self.commands.try_send(command).map_err(|e| refused(&e))
+    }
+
+    /// When the host was last heard of, in milliseconds since 1970.
+    pub fn last_heard(&self) -> i64 {
+        self.last_heard.load(Ordering::Relaxed)
+    }
+}
+
+impl Place {
+    /// Gives a dispatch that is stored by now to the agent's link. Never waits. Where there is no link any more, the next one
+    /// finds it in the database: links register before they look there.
+    pub fn dispatch(self, fleet: &Fleet, dispatch: Box<Dispatch>) {
+        let Some(now) = fleet.find(&HostKey::Id(self.agent)) else {
+            return;
+        };
+        if now.commands.same_channel(&self.commands) {
+            self.permit.send(Command::Dispatch(dispatch));
+        } else if now.tell(Command::Dispatch(dispatch)) == Err(Unreachable::Busy) {
+            // The link that comes after it finds the dispatch, too.
+            now.fence.cancel();
+        }
+    }
+}
+
+impl Berth {
+    /// Notes that the host was heard of.
+    pub fn heard(&self, now_ms: i64) {
+        self.link.last_heard.store(now_ms, Ordering::Relaxed);
+    }
+
+    /// When the host was last heard of.
+    pub(crate) fn last_heard(&self) -> i64 {
+        self.link.last_heard()
+    }
+}
+
+impl Drop for Berth {
+    fn drop(&mut self) {
+        self.fleet.leave(&self.link);
+    }
+}
+
+impl FromStr for HostKey {
+    type Err = std::convert::Infallible;
+
+    fn from_str(key: &str) -> Result<Self, Self::Err> {
+        Ok(key
+            .parse()
+            .map_or_else(|_| Self::Name(key.to_owned()), Self::Id))
+    }
+}
+
+fn refused<T>(error: &mpsc::error::TrySendError<T>) -> Unreachable {
+    match error {
+        mpsc::error::TrySendError::Full(_) => Unreachable::Busy,
+        mpsc::error::TrySendError::Closed(_) => Unreachable::Offline,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    fn agent(n: u128) -> AgentId {
+        AgentId(Uuid::from_u128(n))
+    }
+
+    fn key(name: &str) -> HostKey {
+        name.parse().expect("infallible")
+    }
+
+    #[test]
+    fn a_newer_link_fences_the_older_and_survives_its_leaving() {
+        let fleet = Arc::new(Fleet::default());
+        let older = fleet.register(agent(1), "web", Facts::default());
+        let mut newer = fleet.register(agent(1), "web", Facts::default());
+        assert!(older.fence.is_cancelled() && !newer.fence.is_cancelled());
+        drop(older);
+        fleet
+            .tell(agent(1), Command::Cancel(RunId(Uuid::nil())))
+            .expect("reachable");
+        assert!(matches!(newer.commands.try_recv(), Ok(Command::Cancel(_))));
+        assert!(fleet.find(&key("web")).is_some());
+        assert!(fleet.find(&key(&agent(1).to_string())).is_some());
+        drop(newer);
+        assert!(fleet.is_empty() && fleet.find(&key("web")).is_none());
+    }
+
+    #[test]
+    fn a_link_that_nobody_serves_is_busy_and_then_gone() {
+        let fleet = Arc::new(Fleet::default());
+        let berth = fleet.register(agent(1), "web", Facts::default());
+        let link = fleet.find(&key("web")).expect("there");
+        let places: Vec<_> = (0..MAX_COMMANDS)
+            .map(|_| link.reserve().expect("room"))
+            .collect();
+        assert_eq!(link.reserve().err(), Some(Unreachable::Busy));
+        drop((places, berth));
+        assert_eq!(link.reserve().err(), Some(Unreachable::Offline));
+    }
+}

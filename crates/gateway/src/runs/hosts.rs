@@ -1,0 +1,129 @@
+//! What hosts say of runs.
+
+use super::{Progress, Runs};
+use crate::clock::now_ms;
+use crate::db::hosts::{self, Facts, Standing};
+use crate::db::runs::{self, Cancel, OpenRun, Stored};
+use crate::db::{Access, DbError};
+use crate::limits::{BACKLOG_PAGE, LATE_AFTER, MAX_HOST_TEXT};
+use std::collections::HashSet;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use uuid::Uuid;
+use willcall_protocol::ids::{AgentId, RunId};
+use willcall_protocol::message::Refusal;
+use willcall_protocol::outcome::{Cause, Report};
+
+/// What arrives once the database has committed.
+pub(crate) type Ticket<T> = oneshot::Receiver<Result<T, DbError>>;
+
+impl Runs {
+    /// Whether an agent may connect.
+    pub(crate) async fn standing(&self, agent: AgentId) -> Result<Standing, DbError> {
+        self.db
+            .call(Access::Read, move |c| hosts::standing(c, agent))
+            .await
+    }
+
+    /// Notes a hello; gives the number of the last result of that ledger that is committed.
+    pub(crate) async fn greet(
+        &self,
+        agent: AgentId,
+        ledger: Uuid,
+        facts: Facts,
+    ) -> Result<u64, DbError> {
+        let now = now_ms();
+        self.db
+            .call(Access::Durable, move |c| {
+                hosts::greet(c, agent, ledger, &facts, now)
+            })
+            .await
+    }
+
+    /// Notes that a host was heard of until now.
+    pub(crate) async fn parted(&self, agent: AgentId, last_heard: i64) -> Result<(), DbError> {
+        self.db
+            .call(Access::Write, move |c| hosts::seen(c, agent, last_heard))
+            .await
+    }
+
+    /// The host has claimed a run.
+    pub(crate) fn accepted(&self, agent: AgentId, run: RunId, timeout_ms: Option<u64>) {
+        self.board
+            .publish(run, agent, Progress::Accepted(timeout_ms));
+    }
+
+    /// A run is over. Shows it to those who wait, and gives the ticket of its commit: acknowledge no earlier.
+    pub(crate) async fn finished(
+        &self,
+        agent: AgentId,
+        ledger: Uuid,
+        seq: i64,
+        report: Report,
+    ) -> Result<Ticket<Stored>, DbError> {
+        let (report, now) = (Arc::new(report), now_ms());
+        let stored = Arc::clone(&report);
+        let work =
+            move |c: &rusqlite::Connection| runs::finish(c, agent, ledger, seq, &stored, now);
+        let ticket = self.db.ticket(Access::Durable, work).await?;
+        let run = report.run;
+        self.board.publish(run, agent, Progress::Over(report));
+        Ok(ticket)
+    }
+
+    /// The host refused a run. Shown once it is committed.
+    pub(crate) async fn refused(&self, agent: AgentId, refusal: Refusal) -> Result<(), DbError> {
+        let Refusal {
+            run,
+            cause,
+            message,
+        } = refusal;
+        let board = Arc::clone(&self.board);
+        if cause == Cause::Conflict {
+            let work = move |c: &rusqlite::Connection| runs::forget(c, agent, run);
+            return self
+                .db
+                .submit(Access::Durable, work, move |done| {
+                    if matches!(done, Ok(true)) {
+                        board.publish(run, agent, Progress::Conflict);
+                    }
+                })
+                .await;
+        }
+        let message = message.chars().take(MAX_HOST_TEXT).collect();
+        let now = now_ms();
+        let work =
+            move |c: &rusqlite::Connection| runs::refuse(c, agent, (run, cause, message), now);
+        let then = move |done: Result<Option<Report>, DbError>| match done {
+            Ok(Some(report)) => board.publish(run, agent, Progress::Over(Arc::new(report))),
+            Ok(None) => tracing::debug!(%agent, %run, "the host refused a run that is not open"),
+            Err(error) => tracing::error!(%agent, %run, %error, "a refusal cannot be stored"),
+        };
+        self.db.submit(Access::Durable, work, then).await
+    }
+
+    /// The next open runs of a host after `place`. Those that have waited too long, and that the host does not name as
+    /// running, have to end.
+    pub(crate) async fn backlog(
+        &self,
+        agent: AgentId,
+        place: i64,
+        running: Arc<HashSet<RunId>>,
+    ) -> Result<Ticket<Vec<OpenRun>>, DbError> {
+        let late = now_ms() - i64::try_from(LATE_AFTER.as_millis()).unwrap_or(i64::MAX);
+        let board = Arc::clone(&self.board);
+        let work = move |c: &rusqlite::Connection| {
+            let mut open = runs::open_after(c, agent, place, BACKLOG_PAGE)?;
+            for run in &mut open {
+                let id = run.dispatch.run;
+                if run.created < late && run.cancel.is_none() && !running.contains(&id) {
+                    runs::want_end(c, id, Cancel::Late)?;
+                    run.cancel = Some(Cancel::Late);
+                }
+                drop(board.watch(id, agent));
+            }
+            Ok(open)
+        };
+        self.db.ticket(Access::Write, work).await
+    }
+}

@@ -1,0 +1,7 @@
+//! The gateway on real sockets with real certificates, against agents and callers made by hand.
+
+mod api;
+mod attacks;
+mod command;
+mod links;
+mod support;
