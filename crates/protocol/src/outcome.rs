@@ -154,6 +154,10 @@ pub struct ProcessNote {
 
 /// One stream: the text that left the host, and the receipt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own in the JSON"
+)]
 pub struct StreamReport {
     /// The text that left.
     pub result: String,
