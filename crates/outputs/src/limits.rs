@@ -17,8 +17,6 @@ pub const MAX_PAGE_LINES: u32 = 2_000;
 pub const READ_CHUNK: usize = 262_144;
 /// The first reads of a stream take at most this much, so that a small run touches little memory.
 pub const FIRST_READ_CHUNK: usize = 16 * 1024;
-/// Bytes beyond a window's limit that a cut must see: the rest of a character and an LF after a CR.
-pub const LOOK_AROUND: usize = 8;
 /// The longest thing that no cut divides: a character of 4 bytes.
 pub const LONGEST_CUT_UNIT: usize = 4;
 /// A stream is judged binary by the characters that begin in its first bytes.
@@ -94,12 +92,9 @@ impl Limits {
     /// as many bytes again.
     pub const fn window(self) -> usize {
         let sides = 2 * self.max_bytes as usize;
-        let sniffed = if sides > SNIFF_BYTES {
-            sides
-        } else {
-            SNIFF_BYTES
-        };
-        sniffed + LOOK_AROUND
+        // The last character that begins in the first bytes counts whole.
+        let sniffed = SNIFF_BYTES + LONGEST_CUT_UNIT - 1;
+        if sides > sniffed { sides } else { sniffed }
     }
 }
 

@@ -167,6 +167,17 @@ fn a_long_line_is_judged_by_all_of_it() {
     assert!(!shown(side - 1).0 && (19_700..20_000).contains(&side));
 }
 
+/// The character on the edge of what is sniffed decides: whole it is text, cut short it would not be.
+#[test]
+fn the_window_holds_the_last_character_that_is_sniffed() {
+    let ill = vec![0xff; 2458];
+    let text = vec![b'a'; 8191 - ill.len()];
+    let stream = [&ill, &text, "€".as_bytes(), &[b'b'; 9000]].concat();
+    assert_eq!(show(&stream, 100, 10).view, View::Text);
+    let stream = [&ill, &text, b"\xff".as_slice(), &[b'b'; 9000]].concat();
+    assert_eq!(show(&stream, 100, 10).view, View::Binary);
+}
+
 #[test]
 fn binary_is_size_type_and_dump() {
     let stream = [b"\x7fELF\x02\x01\x01\0".repeat(100), b"tail\n".to_vec()].concat();

@@ -7,7 +7,13 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let likely = prop::sample::select(
         &b"a\0\r\n\x80\xbf\x90\xa0\xc0\xc2\xe0\xe2\xed\xef\xf0\xf1\xf4\xf5\xff"[..],
     );
-    vec(prop_oneof![4 => likely, 1 => any::<u8>()], 0..24)
+    let piece = prop_oneof![
+        4 => likely.prop_map(|byte| vec![byte]),
+        1 => any::<u8>().prop_map(|byte| vec![byte]),
+        2 => Just(b"\r\n".to_vec()),
+        1 => "[é€😀]".prop_map(String::into_bytes),
+    ];
+    vec(piece, 0..16).prop_map(|pieces| pieces.concat())
 }
 
 /// Where units begin and how they end, by the standard library.
@@ -48,7 +54,7 @@ proptest! {
 
     /// A position is judged by its neighbourhood, as in the window of a longer stream.
     #[test]
-    fn a_boundary_needs_three_bytes_on_each_side(bytes in bytes(), at in 0..24usize) {
+    fn a_boundary_needs_three_bytes_on_each_side(bytes in bytes(), at in 0..64usize) {
         let at = at.min(bytes.len());
         let expected = boundaries(&bytes).into_iter().find(|&end| end >= at);
         let window = at.saturating_sub(3)..bytes.len().min(at + 3);
