@@ -1,0 +1,71 @@
+//! `willcall exec`: one command on one host, to its end.
+
+use crate::args::{ExecArgs, LimitArgs};
+use crate::client::{Answer, Client, RunRequest, Settings};
+use crate::exit;
+use crate::problem::Failure;
+use crate::render::Printer;
+use crate::stop::Stop;
+use std::collections::BTreeMap;
+use uuid::Uuid;
+use willcall_protocol::ids::{RunId, SessionId};
+use willcall_protocol::message::LimitsAsked;
+use willcall_protocol::outcome::Outcome;
+
+/// Runs, prints, and gives the exit code.
+pub fn command(args: ExecArgs, printer: &mut Printer<'_>) -> Result<i32, Failure> {
+    args.limits.check()?;
+    let settings = Settings::from_environment()?;
+    printer.token_exposed(&settings.token_file);
+    let json = args.json;
+    let outcome = run(&Client::new(settings, Stop::never()), args)?;
+    if json {
+        printer.json(&outcome.json);
+    } else {
+        printer.outcome(&outcome.value);
+    }
+    Ok(exit::of_run(&outcome.value.report))
+}
+
+fn run(client: &Client, args: ExecArgs) -> Result<Answer<Outcome>, Failure> {
+    let host = client.host(args.host.as_deref())?;
+    let mut request = request(args.session, args.command, &args.limits);
+    request.cwd = args.cwd;
+    request.env = args.env.into_iter().collect();
+    client.run(&host, &request)
+}
+
+/// A new run: its id is chosen here, before anything is sent.
+pub fn request(session: SessionId, argv: Vec<String>, limits: &LimitArgs) -> RunRequest {
+    RunRequest {
+        run: RunId(Uuid::now_v7()),
+        session,
+        argv,
+        cwd: None,
+        env: BTreeMap::new(),
+        timeout_ms: limits
+            .timeout
+            .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
+        limits: LimitsAsked {
+            max_bytes: limits.max_bytes,
+            max_lines: limits.max_lines,
+        },
+        strategy: limits.strategy.into(),
+    }
+}
+
+impl LimitArgs {
+    /// Refuses limits that leave nothing, before anything is started for them.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.max_bytes == Some(0) {
+            return Err(Failure::ZeroLimit("max_bytes"));
+        }
+        if self.max_lines == Some(0) {
+            return Err(Failure::ZeroLimit("max_lines"));
+        }
+        match self.timeout {
+            Some(timeout) if timeout.as_millis() == 0 => Err(Failure::ZeroLimit("timeout (in ms)")),
+            _ => Ok(()),
+        }
+    }
+}

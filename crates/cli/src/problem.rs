@@ -1,0 +1,245 @@
+//! What can go wrong, who is to blame, whether the command ran, and what to do next.
+
+use nix::sys::signal::Signal;
+use serde::Deserialize;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Whether a command ran because of a call that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ran {
+    /// It did not.
+    No,
+    /// Nobody knows.
+    Unknown,
+    /// The call was not about running something.
+    NotAsked,
+}
+
+/// A problem document of the gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Problem {
+    /// What, by name.
+    pub code: String,
+    /// What, for a person.
+    #[serde(default)]
+    pub title: String,
+    /// What exactly.
+    #[serde(default)]
+    pub detail: String,
+    /// The HTTP status.
+    #[serde(default)]
+    pub status: u16,
+    /// Who is to blame: `caller`, `host`, `gateway`.
+    #[serde(default)]
+    pub blame: String,
+    /// Whether a command ran: `not_started`, `unknown`, `n/a`.
+    #[serde(default)]
+    pub outcome: String,
+}
+
+impl Problem {
+    /// Whether a command ran.
+    pub fn ran(&self) -> Ran {
+        match self.outcome.as_str() {
+            "not_started" => Ran::No,
+            "unknown" => Ran::Unknown,
+            _ => Ran::NotAsked,
+        }
+    }
+
+    /// What helps, where something does.
+    pub fn advice(&self) -> Option<&'static str> {
+        Some(match self.code.as_str() {
+            "unauthorized" => "check that WILLCALL_TOKEN_FILE holds the token of this gateway",
+            "unknown_host" => "`willcall hosts` lists the hosts",
+            "host_offline" => {
+                "`willcall hosts` shows when it was last seen; try again once it is back"
+            }
+            "busy" | "host_busy" => "try again in a moment",
+            "access_denied" => {
+                "only the session that ran the command can read its outputs: give its --session"
+            }
+            "not_found" => {
+                "outputs are kept for 7 days; small ones are in the result itself and are not kept"
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// A call that failed.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// An environment variable is missing.
+    #[error("{name} is not set")]
+    NotSet {
+        /// The variable.
+        name: &'static str,
+    },
+    /// The API's address cannot be used.
+    #[error("WILLCALL_URL is {url:?}: {why}")]
+    Url {
+        /// What it is.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The token cannot be read.
+    #[error("the token in {} (WILLCALL_TOKEN_FILE) cannot be read", path.display())]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The token file holds something else.
+    #[error("{} (WILLCALL_TOKEN_FILE) does not hold a token", path.display())]
+    NotAToken {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The gateway cannot be reached, and nothing was sent.
+    #[error("the gateway at {url} cannot be reached")]
+    Unreachable {
+        /// Its address.
+        url: String,
+        /// Why.
+        source: Box<ureq::Error>,
+    },
+    /// The connection was lost while an answer was awaited.
+    #[error("the connection to the gateway was lost and did not come back within {patience:?}")]
+    Lost {
+        /// How long it was tried again.
+        patience: Duration,
+        /// Whether the call was to run something.
+        runs: bool,
+        /// The last error.
+        source: Box<ureq::Error>,
+    },
+    /// The gateway's answer is not one.
+    #[error("the gateway's answer ({status}) cannot be understood")]
+    Answer {
+        /// Its HTTP status.
+        status: u16,
+        /// Whether the call was to run something.
+        runs: bool,
+    },
+    /// The gateway says no.
+    #[error("{}", said(.0))]
+    Problem(Box<Problem>),
+    /// There is no host, or more than one.
+    #[error("{}", which_host(.0))]
+    WhichHost(Vec<String>),
+    /// A limit that leaves nothing.
+    #[error("{0} has to be at least 1")]
+    ZeroLimit(&'static str),
+    /// A process of a local system did not do what it should.
+    #[error("{what}{}", log_tail(.log))]
+    System {
+        /// What went wrong.
+        what: String,
+        /// The end of the log.
+        log: String,
+    },
+    /// Something on this machine failed.
+    #[error("{what}")]
+    Local {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Somebody ended us.
+    #[error("interrupted by {0}")]
+    Interrupted(Signal),
+}
+
+impl Failure {
+    /// Whether the command ran.
+    pub fn ran(&self) -> Ran {
+        match self {
+            Self::Problem(problem) => problem.ran(),
+            Self::Lost { runs: true, .. }
+            | Self::Answer { runs: true, .. }
+            | Self::Interrupted(_) => Ran::Unknown,
+            Self::ZeroLimit(_) | Self::WhichHost(_) => Ran::No,
+            _ => Ran::NotAsked,
+        }
+    }
+
+    /// What helps, where something does.
+    pub fn advice(&self) -> Option<&'static str> {
+        match self {
+            Self::NotSet { .. } => {
+                Some("`willcall dev` prints export lines; or ask whoever runs the gateway")
+            }
+            Self::Unreachable { .. } => Some("is it running, and is WILLCALL_URL right?"),
+            Self::Problem(problem) => problem.advice(),
+            _ => None,
+        }
+    }
+}
+
+fn said(problem: &Problem) -> String {
+    let blame = match problem.blame.as_str() {
+        "host" => "the host: ",
+        "gateway" => "the gateway: ",
+        _ => "",
+    };
+    let words = match (problem.detail.as_str(), problem.title.as_str()) {
+        ("", "") => "no reason given",
+        ("", title) => title,
+        (detail, _) => detail,
+    };
+    format!("{blame}{words} ({})", problem.code)
+}
+
+fn which_host(names: &[String]) -> String {
+    match names {
+        [] => "no host is registered at this gateway".to_owned(),
+        names => format!(
+            "there is more than one host: give --host, one of {}",
+            names.join(", ")
+        ),
+    }
+}
+
+fn log_tail(log: &str) -> String {
+    match log.trim_end() {
+        "" => String::new(),
+        log => format!("; the end of its log:\n{log}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(json: &str) -> Failure {
+        Failure::Problem(Box::new(serde_json::from_str(json).unwrap()))
+    }
+
+    #[test]
+    fn a_problem_says_what_who_and_whether_it_ran() {
+        let offline = problem(
+            r#"{"type":"urn:willcall:problem:host_offline","title":"Offline","status":503,
+                "detail":"web-1 is not connected","code":"host_offline","blame":"host","outcome":"not_started"}"#,
+        );
+        assert_eq!(
+            offline.to_string(),
+            "the host: web-1 is not connected (host_offline)"
+        );
+        assert_eq!(offline.ran(), Ran::No);
+        assert!(offline.advice().unwrap().contains("willcall hosts"));
+    }
+
+    #[test]
+    fn a_problem_of_a_later_gateway_is_still_readable() {
+        let new = problem(r#"{"code":"sung_badly","title":"Sung badly"}"#);
+        assert_eq!(new.to_string(), "Sung badly (sung_badly)");
+        assert_eq!((new.ran(), new.advice()), (Ran::NotAsked, None));
+    }
+}

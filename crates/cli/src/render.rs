@@ -1,0 +1,204 @@
+//! What is shown: data on stdout, everything else on stderr.
+
+mod demo;
+mod receipt;
+#[cfg(test)]
+mod tests;
+
+use crate::client::{Host, Settings, is_exposed};
+use crate::problem::{Failure, Ran};
+use std::error::Error;
+use std::fmt;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use willcall_protocol::message::PageReport;
+use willcall_protocol::outcome::Outcome;
+
+/// Prints. A reader that leaves early (`willcall exec ... | head`) is no error; after it nothing more is printed there.
+pub struct Printer<'a> {
+    out: Box<dyn Write + 'a>,
+    err: Box<dyn Write + 'a>,
+    /// Why stdout is not written any more.
+    broken: Option<io::Error>,
+}
+
+impl fmt::Debug for Printer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Printer").finish_non_exhaustive()
+    }
+}
+
+impl<'a> Printer<'a> {
+    /// Prints to these two.
+    pub fn new(out: impl Write + 'a, err: impl Write + 'a) -> Self {
+        Self {
+            out: Box::new(out),
+            err: Box::new(err),
+            broken: None,
+        }
+    }
+
+    /// Writes out what is buffered. Fails if something could not be printed although somebody wanted it.
+    pub fn finish(&mut self) -> Result<(), Failure> {
+        if self.broken.is_none() {
+            self.broken = self.out.flush().err();
+        }
+        let _ = self.err.flush();
+        match self.broken.take() {
+            Some(source) if source.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Local {
+                what: "stdout cannot be written".to_owned(),
+                source,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn data(&mut self, bytes: &[u8]) {
+        if self.broken.is_none() {
+            self.broken = self.out.write_all(bytes).err();
+        }
+    }
+
+    fn line(&mut self, line: impl fmt::Display) {
+        self.data(format!("{line}\n").as_bytes());
+    }
+
+    /// A line on stderr. Nobody can be told if that fails.
+    fn note(&mut self, line: impl fmt::Display) {
+        let _ = writeln!(self.err, "willcall: {line}");
+    }
+
+    /// One JSON object and nothing else.
+    pub fn json(&mut self, json: &str) {
+        self.line(json.trim());
+    }
+
+    /// What the command wrote, each stream to its own, and notes about what is not there.
+    pub fn outcome(&mut self, outcome: &Outcome) {
+        let report = &outcome.report;
+        for stream in [&report.stdout, &report.tty].into_iter().flatten() {
+            self.data(stream.result.as_bytes());
+        }
+        if self.broken.is_none() {
+            self.broken = self.out.flush().err();
+        }
+        if let Some(stream) = &report.stderr {
+            let _ = self.err.write_all(stream.result.as_bytes());
+        }
+        for note in receipt::notes(report) {
+            self.note(note);
+        }
+    }
+
+    /// The page's text, and where the next one begins.
+    pub fn page(&mut self, page: &PageReport, asked: u64) {
+        self.data(page.content.as_bytes());
+        if page.offset != asked && !page.content.is_empty() {
+            self.note(format_args!(
+                "begins at offset {}, the next whole character",
+                page.offset
+            ));
+        }
+        if page.lossy {
+            self.note("some bytes are not text and are shown as \u{fffd}");
+        }
+        if let Some(next) = page.next {
+            self.note(format_args!("next: --offset {next} (of {})", page.total));
+        }
+    }
+
+    /// The hosts, as a table.
+    pub fn hosts(&mut self, hosts: &[Host]) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.unwrap_or_default();
+        let width = hosts.iter().map(|host| host.name.len()).max().unwrap_or(0);
+        for host in hosts {
+            let (name, standing) = (&host.name, standing(host, now));
+            match host.running {
+                Some(running @ 1..) => {
+                    self.line(format_args!("{name:width$}  {standing}  {running} running"));
+                }
+                _ => self.line(format_args!("{name:width$}  {standing}")),
+            }
+        }
+        if hosts.is_empty() {
+            self.note("no host is registered at this gateway");
+        }
+    }
+
+    /// What `willcall dev` says when the system is up.
+    pub fn ready(&mut self, settings: &Settings) {
+        let token_file = settings.token_file.display().to_string();
+        self.line(format_args!(
+            "export WILLCALL_URL={}",
+            quoted(&settings.url)
+        ));
+        self.line(format_args!(
+            "export WILLCALL_TOKEN_FILE={}",
+            quoted(&token_file)
+        ));
+        self.line("ready");
+        if self.broken.is_none() {
+            self.broken = self.out.flush().err();
+        }
+    }
+
+    /// Warns of a token that others can read.
+    pub fn token_exposed(&mut self, token_file: &Path) {
+        if is_exposed(token_file) {
+            let path = token_file.display();
+            self.note(format_args!(
+                "others can read the token in {path}: chmod 600 {path}"
+            ));
+        }
+    }
+
+    /// Where the state of a demo stays.
+    pub fn kept(&mut self, directory: &Path) {
+        self.note(format_args!("the state is kept in {}", directory.display()));
+    }
+
+    /// What went wrong, whether the command ran, and what to do next.
+    pub fn failure(&mut self, failure: &Failure) {
+        let mut line = failure.to_string();
+        let mut source = failure.source();
+        while let Some(error) = source {
+            line.push_str(": ");
+            line.push_str(&error.to_string());
+            source = error.source();
+        }
+        self.note(line);
+        match failure.ran() {
+            Ran::No => self.note("the command did not run"),
+            Ran::Unknown => self.note("whether the command ran is not known"),
+            Ran::NotAsked => {}
+        }
+        if let Some(advice) = failure.advice() {
+            self.note(advice);
+        }
+    }
+}
+
+fn standing(host: &Host, now: Duration) -> String {
+    if host.connected {
+        return "connected".to_owned();
+    }
+    let seen = host.last_seen_ms.and_then(|ms| u64::try_from(ms).ok());
+    match seen.map(Duration::from_millis) {
+        None => "never connected".to_owned(),
+        Some(seen) => {
+            let ago = Duration::from_secs(now.saturating_sub(seen).as_secs());
+            format!("away, last seen {} ago", humantime::format_duration(ago))
+        }
+    }
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_./:".contains(&b);
+    if !word.is_empty() && word.bytes().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
