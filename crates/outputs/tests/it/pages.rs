@@ -29,6 +29,11 @@ pub(crate) fn index(at: u64) -> usize {
     usize::try_from(at).expect("tests are short")
 }
 
+fn splits_crlf(stream: &[u8], at: u64) -> bool {
+    let (before, after) = stream.split_at(index(at));
+    before.ends_with(b"\r") && after.starts_with(b"\n")
+}
+
 fn page_limit() -> impl Strategy<Value = u64> {
     prop_oneof![3 => 1..8u64, 3 => 8..300u64, 1 => 300..20_000u64, 1 => Just(u64::MAX)]
 }
@@ -74,6 +79,7 @@ proptest! {
             prop_assert_eq!(page.truncated, page.next.is_some());
             text.push_str(&page.content);
             at = page.next.unwrap_or(page.total);
+            prop_assert!(!splits_crlf(stream, at));
             next = page.next;
         }
         prop_assert_eq!(at, stream.len() as u64);
@@ -96,6 +102,7 @@ proptest! {
                 prop_assert!(!page.content.is_empty() || !page.truncated);
                 text.push_str(&page.content);
                 at = page.next.expect("a running output has no end");
+                prop_assert!(!splits_crlf(stream, at));
                 if !page.truncated {
                     break;
                 }
