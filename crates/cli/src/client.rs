@@ -206,7 +206,8 @@ impl Client {
         let path = format!("/v1/hosts/{}/runs", escaped(host));
         let post = Call::post(path, &body).about_a_run();
         let poll = Call::get(format!("/v1/runs/{}", request.run)).about_a_run();
-        let mut answer: Answer<Outcome> = self.call(&post, Patience::default())?;
+        let first = self.call(&post, Patience::default());
+        let mut answer: Answer<Outcome> = first.map_err(|failure| failure.at(host))?;
         while !answer.value.report.state.is_final() {
             let asked = Instant::now();
             answer = self.call(&poll, Patience::known())?;
@@ -219,6 +220,7 @@ impl Client {
     /// Reads a page.
     pub fn page(&self, request: &PageRequest) -> Result<Answer<PageReport>, Failure> {
         self.call(&Call::get(page_path(request)), Patience::default())
+            .map_err(|failure| failure.at(&request.host))
     }
 
     /// Calls until there is an answer, or patience ends.

@@ -28,6 +28,8 @@ pub struct Shown {
     pub outcome: Answer<Outcome>,
     /// The first page of what its preview left out.
     pub picked_up: Option<PickedUp>,
+    /// Whether the state stays.
+    pub kept: bool,
 }
 
 /// A page of what a preview left out.
@@ -90,6 +92,7 @@ fn show(args: &DemoArgs, directory: &Directory, stop: &Stop) -> Result<Shown, Fa
         start,
         outcome,
         picked_up,
+        kept: args.keep,
     })
 }
 

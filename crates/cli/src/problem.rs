@@ -50,6 +50,14 @@ impl Problem {
         }
     }
 
+    fn words(&self) -> &str {
+        match (self.detail.as_str(), self.title.as_str()) {
+            ("", "") => "no reason given",
+            ("", title) => title,
+            (detail, _) => detail,
+        }
+    }
+
     /// What helps, where something does.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self.code.as_str() {
@@ -170,6 +178,17 @@ impl Failure {
         }
     }
 
+    /// Names the host that a problem is about; the gateway's words are about "the host".
+    #[must_use]
+    pub fn at(mut self, host: &str) -> Self {
+        if let Self::Problem(problem) = &mut self
+            && problem.code.contains("host")
+        {
+            problem.detail = format!("{host}: {}", problem.words());
+        }
+        self
+    }
+
     /// What helps, where something does.
     pub fn advice(&self) -> Option<&'static str> {
         match self {
@@ -189,12 +208,7 @@ fn said(problem: &Problem) -> String {
         "gateway" => "the gateway: ",
         _ => "",
     };
-    let words = match (problem.detail.as_str(), problem.title.as_str()) {
-        ("", "") => "no reason given",
-        ("", title) => title,
-        (detail, _) => detail,
-    };
-    format!("{blame}{words} ({})", problem.code)
+    format!("{blame}{} ({})", problem.words(), problem.code)
 }
 
 fn which_host(names: &[String]) -> String {
@@ -234,6 +248,17 @@ mod tests {
         );
         assert_eq!(offline.ran(), Ran::No);
         assert!(offline.advice().unwrap().contains("willcall hosts"));
+    }
+
+    #[test]
+    fn a_problem_with_a_host_names_it() {
+        let unknown = problem(r#"{"code":"unknown_host","detail":"there is no such host"}"#);
+        assert_eq!(
+            unknown.at("web-1").to_string(),
+            "web-1: there is no such host (unknown_host)"
+        );
+        let other = problem(r#"{"code":"not_found","detail":"no such output"}"#);
+        assert_eq!(other.at("web-1").to_string(), "no such output (not_found)");
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl Printer<'_> {
         if let Some(picked_up) = &shown.picked_up {
             self.picked_up(picked_up);
         }
-        self.sums(report, shown.picked_up.as_ref());
+        self.sums(shown);
     }
 
     fn preview(&mut self, name: &str, stream: &StreamReport) {
@@ -52,12 +52,19 @@ impl Printer<'_> {
         match parts(stream) {
             Some((head, marker, tail)) => {
                 self.beginning(head);
-                self.indented(marker.lines());
+                self.marker(marker);
                 self.end(tail);
             }
             None => self.both_ends(&stream.result),
         }
         self.line("");
+    }
+
+    /// Never cut: a path that is cut is no path.
+    fn marker(&mut self, marker: &str) {
+        for line in marker.lines() {
+            self.line(format_args!("  | {line}"));
+        }
     }
 
     fn beginning(&mut self, text: &str) {
@@ -93,8 +100,12 @@ impl Printer<'_> {
 
     fn indented<'l>(&mut self, lines: impl Iterator<Item = &'l str>) {
         for line in lines {
-            let cut: String = line.chars().take(DEMO_WIDTH).collect();
-            let dots = if cut.len() < line.len() { "..." } else { "" };
+            let cut: String = line.chars().take(DEMO_WIDTH).map(harmless).collect();
+            let dots = if line.chars().nth(DEMO_WIDTH).is_some() {
+                "..."
+            } else {
+                ""
+            };
             self.line(format_args!("  | {cut}{dots}"));
         }
     }
@@ -132,14 +143,19 @@ impl Printer<'_> {
         }
     }
 
-    fn sums(&mut self, report: &Report, picked_up: Option<&PickedUp>) {
+    fn sums(&mut self, shown: &Shown) {
+        let report = &shown.outcome.value.report;
         let produced: u64 = streams(report).map(|(_, stream)| stream.total_size).sum();
         let previews: usize = streams(report).map(|(_, stream)| stream.result.len()).sum();
-        let page = picked_up.map_or(0, |picked_up| picked_up.page.content.len());
+        let page = shown.picked_up.as_ref();
+        let page = page.map_or(0, |picked_up| picked_up.page.content.len());
         self.line(format_args!(
             "The command wrote {produced} bytes; {} left the host: {previews} as previews, {page} as a page that was asked for.",
             previews + page
         ));
+        if !shown.kept {
+            self.line("No process and no file of it is left; --keep keeps the files.");
+        }
     }
 }
 
@@ -185,12 +201,21 @@ fn fields(report: &Report, stream: &StreamReport) -> Vec<(&'static str, String)>
 }
 
 fn state(report: &Report) -> String {
+    let name = serde_json::to_value(report.state).unwrap_or_default();
+    let name = name.as_str().unwrap_or("unknown");
     let how = match (report.exit_code, &report.signal) {
-        (Some(code), _) => format!("exited with {code}"),
-        (None, Some(signal)) => format!("ended by {signal}"),
-        (None, None) => format!("{:?}", report.state).to_lowercase(),
+        (Some(code), _) => format!(" with {code}"),
+        (None, Some(signal)) => format!(" by {signal}"),
+        (None, None) => String::new(),
     };
-    format!("{how} after {} ms", report.duration_ms)
+    format!("{name}{how} after {} ms", report.duration_ms)
+}
+
+/// A page is the raw text: what could steer a terminal is shown as a character that cannot.
+fn harmless(c: char) -> char {
+    let steers = c.is_control() && c != '\t';
+    let reorders = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if steers || reorders { '\u{fffd}' } else { c }
 }
 
 /// Head, marker and tail of a preview, by the receipt's numbers alone. `None` where the text is not the raw bytes.
