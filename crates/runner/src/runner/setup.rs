@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::{dup2_stdin, dup2_stdout, setsid};
+use nix::unistd::{Pid, dup2_stdin, dup2_stdout, setpgid};
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -21,7 +21,9 @@ pub(super) fn become_runner(launch: &Launch, fds: &LaunchFds) -> anyhow::Result<
     let mut keep = vec![fds.executor.as_raw_fd(), fds.spool.as_raw_fd()];
     keep.extend(directory);
     sys::close_all_but(&keep);
-    setsid().context("cannot make a session for the runner")?;
+    // A group is enough to be out of everybody's group kill. A session would cost milliseconds on a
+    // busy host: the scheduler makes a newcomer of each, behind all others (autogroup).
+    setpgid(Pid::from_raw(0), Pid::from_raw(0)).context("cannot make a group for the runner")?;
     // Whoever loses its parent below us stays below us.
     nix::sys::prctl::set_child_subreaper(true).context("cannot become a subreaper")?;
     name_ourselves(launch);
