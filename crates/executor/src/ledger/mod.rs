@@ -23,7 +23,9 @@ use crate::limits::MAX_LEDGER_QUEUE;
 use claim::Verdict;
 use std::io;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use tables::Tables;
 use tokio::sync::{mpsc, oneshot};
@@ -95,52 +97,40 @@ impl Ledger {
         self.identity
     }
 
-    /// Claims a run. Once this returns [`Verdict::First`], the claim survives a loss of power.
-    pub async fn claim(&self, new: NewRun) -> Result<Verdict, LedgerError> {
-        self.claiming(new).await
+    /// Claims a run. Once this says [`Verdict::First`], the claim survives a loss of power.
+    pub fn claim(&self, new: NewRun) -> Asked<Verdict> {
+        self.ask(|answer| Request::Claim(new, answer))
     }
 
-    /// As [`Ledger::claim`], but the claim is under way when this returns, before it is awaited.
-    pub fn claiming(
-        &self,
-        new: NewRun,
-    ) -> impl Future<Output = Result<Verdict, LedgerError>> + Send + use<> {
-        let asked = self.ask(|answer| Request::Claim(new, answer));
-        let closed = self.closed.clone();
-        async move { answered(asked?.await, &closed) }
+    /// Enters the end of a run. Once this says its number, it survives the death of this process, and
+    /// soon a loss of power.
+    pub fn finish(&self, report: Arc<Report>, now_ms: u64) -> Asked<u64> {
+        self.ask(|answer| Request::Finish(report, now_ms, answer))
     }
 
-    /// Enters the end of a run. Once this returns its number, it survives the death of this
-    /// process, and soon a loss of power.
-    pub async fn finish(&self, report: Arc<Report>, now_ms: u64) -> Result<u64, LedgerError> {
-        self.wait(|answer| Request::Finish(report, now_ms, answer))
-            .await
-    }
-
-    /// Notes that a run must not be started, unless it is known. Returns what it was.
-    pub async fn cancel(&self, run: RunId, now_ms: u64) -> Result<Standing, LedgerError> {
-        self.wait(|answer| Request::Cancel(run, now_ms, answer))
-            .await
+    /// Notes that a run must not be started, unless it is known. Says what it was.
+    pub fn cancel(&self, run: RunId, now_ms: u64) -> Asked<Standing> {
+        self.ask(|answer| Request::Cancel(run, now_ms, answer))
     }
 
     /// What is known of a run.
-    pub async fn standing(&self, run: RunId) -> Result<Standing, LedgerError> {
-        self.wait(|answer| Request::Standing(run, answer)).await
+    pub fn standing(&self, run: RunId) -> Asked<Standing> {
+        self.ask(|answer| Request::Standing(run, answer))
     }
 
     /// The first result after `seq`.
-    pub async fn result_after(&self, seq: u64) -> Result<Option<(u64, Report)>, LedgerError> {
-        self.wait(|answer| Request::ResultAfter(seq, answer)).await
+    pub fn result_after(&self, seq: u64) -> Asked<Option<(u64, Report)>> {
+        self.ask(|answer| Request::ResultAfter(seq, answer))
     }
 
     /// The result with this number.
-    pub async fn result_at(&self, seq: u64) -> Result<Option<(u64, Report)>, LedgerError> {
-        self.wait(|answer| Request::ResultAt(seq, answer)).await
+    pub fn result_at(&self, seq: u64) -> Asked<Option<(u64, Report)>> {
+        self.ask(|answer| Request::ResultAt(seq, answer))
     }
 
     /// Every run that is claimed and not over.
-    pub async fn unfinished(&self) -> Result<Vec<Unfinished>, LedgerError> {
-        self.wait(Request::Unfinished).await
+    pub fn unfinished(&self) -> Asked<Vec<Unfinished>> {
+        self.ask(Request::Unfinished)
     }
 
     /// Notes that the gateway has every result up to `seq`. One that is lost comes again.
@@ -150,30 +140,36 @@ impl Ledger {
         }
     }
 
-    async fn wait<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, LedgerError> {
-        answered(self.ask(request)?.await, &self.closed)
-    }
-
-    fn ask<T>(
-        &self,
-        request: impl FnOnce(Answer<T>) -> Request,
-    ) -> Result<oneshot::Receiver<Result<T, LedgerError>>, LedgerError> {
+    fn ask<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Asked<T> {
         let closed = || LedgerError::Closed(self.closed.to_string());
-        let requests = self.requests.as_ref().ok_or_else(closed)?;
+        let Some(requests) = &self.requests else {
+            return Asked(Err(Some(closed())));
+        };
         let (answer, receiver) = oneshot::channel();
-        requests
-            .try_send(request(answer))
-            .map_err(|error| match error {
-                mpsc::error::TrySendError::Full(_) => LedgerError::Behind,
-                mpsc::error::TrySendError::Closed(_) => closed(),
-            })?;
-        Ok(receiver)
+        Asked(match requests.try_send(request(answer)) {
+            Ok(()) => Ok(receiver),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(Some(LedgerError::Behind)),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(Some(closed())),
+        })
     }
 }
 
-fn answered<T>(
-    answer: Result<Result<T, LedgerError>, oneshot::error::RecvError>,
-    closed: &str,
-) -> Result<T, LedgerError> {
-    answer.unwrap_or_else(|_| Err(LedgerError::Closed(closed.to_owned())))
+/// A request that is under way, in the order of the calls: what was asked later is done later. Dropping it
+/// takes nothing back.
+#[derive(Debug)]
+#[must_use = "the answer says whether it was done"]
+pub struct Asked<T>(Result<oneshot::Receiver<Result<T, LedgerError>>, Option<LedgerError>>);
+
+impl<T> Future for Asked<T> {
+    type Output = Result<T, LedgerError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let ended = || LedgerError::Closed("its thread has ended".to_owned());
+        match &mut self.get_mut().0 {
+            Ok(receiver) => Pin::new(receiver)
+                .poll(cx)
+                .map(|answer| answer.unwrap_or_else(|_| Err(ended()))),
+            Err(refused) => Poll::Ready(Err(refused.take().unwrap_or_else(ended))),
+        }
+    }
 }

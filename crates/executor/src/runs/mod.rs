@@ -20,7 +20,7 @@ mod task;
 
 use crate::host::now_ms;
 use crate::ledger::claim::Verdict;
-use crate::ledger::{Ledger, LedgerError, NewRun, in_words};
+use crate::ledger::{Asked, Ledger, LedgerError, NewRun, in_words};
 use crate::limits::{MAX_ATTACHING, MAX_RUNS};
 use crate::outbox::Outbox;
 use crate::sync::lock;
@@ -160,17 +160,18 @@ impl Runs {
             match pending {
                 Pending::Refused(answer) => Some(answer),
                 Pending::Starting(answer) => answer.await.ok(),
-                Pending::Known(claim) => Some(answer(claim.await)),
+                Pending::Known(claim, obstacle) => Some(answer(claim.await, &obstacle)),
             }
         }
     }
 
     /// Ends a run, or sees to it that it is never started.
     pub(crate) fn cancel(&self, run: RunId) -> impl Future<Output = ()> + Send + use<> {
-        let live = self.tell_cancel(run);
-        let ledger = self.ledger.clone();
+        let noted = (!self.tell_cancel(run)).then(|| self.ledger.cancel(run, now_ms()));
         async move {
-            if !live && let Err(error) = ledger.cancel(run, now_ms()).await {
+            if let Some(noted) = noted
+                && let Err(error) = noted.await
+            {
                 tracing::error!(%run, "a cancel was not noted: {}", in_words(&error));
             }
         }
@@ -200,23 +201,38 @@ impl Runs {
             }
         };
         let run = dispatch.run;
-        let may_start = {
-            let live = lock(&self.live);
-            !live.contains_key(&run) && live.len() < MAX_RUNS
-        };
+        let obstacle = self.obstacle(run);
         let new = NewRun {
             dispatch: Box::new(dispatch),
             timeout_ms: order.timeout_ms,
-            may_start,
+            may_start: obstacle.is_none(),
             now_ms: now_ms(),
         };
-        if !may_start {
-            return Pending::Known(Box::pin(self.ledger.claiming(new)));
+        let accepted_ms = new.now_ms;
+        // From here it syncs, and whoever asks for the same run comes after it.
+        let claim = self.ledger.claim(new);
+        if let Some(obstacle) = obstacle {
+            return Pending::Known(claim, obstacle);
         }
         let (answer, answered) = oneshot::channel();
-        let place = self.place(run);
-        self.spawn(task::start(place, order, new, answer));
+        let task = Task::arming(self.place(run), order, accepted_ms);
+        self.spawn(task.start(claim, answer));
         Pending::Starting(answered)
+    }
+
+    /// Why a run cannot be started now. A run that is live already is no new one, and no obstacle of its
+    /// own is ever seen.
+    fn obstacle(&self, run: RunId) -> Option<Obstacle> {
+        let (known, count) = {
+            let live = lock(&self.live);
+            (live.contains_key(&run), live.len())
+        };
+        if known || count >= MAX_RUNS {
+            return Some(Obstacle::Busy);
+        }
+        let error = self.spawner.reach().err()?;
+        tracing::error!("{}", in_words(&error));
+        Some(Obstacle::Spawner(in_words(&error)))
     }
 
     fn place(self: &Arc<Self>, run: RunId) -> Place {
@@ -278,46 +294,56 @@ impl Runs {
 enum Pending {
     Refused(Answer),
     Starting(oneshot::Receiver<Answer>),
-    Known(std::pin::Pin<Box<dyn Future<Output = Result<Verdict, LedgerError>> + Send>>),
+    Known(Asked<Verdict>, Obstacle),
+}
+
+/// Why no new run can be started now.
+enum Obstacle {
+    Busy,
+    Spawner(String),
 }
 
 /// What a claim is answered with that starts nothing.
-fn answer(verdict: Result<Verdict, LedgerError>) -> Answer {
-    let refused = |cause, message: &str| Answer::Refused {
-        cause,
-        message: message.to_owned(),
-    };
-    match verdict {
-        Ok(Verdict::First) => refused(Cause::Other, "claimed, and not started; nothing ran"),
-        Ok(Verdict::Unfinished { timeout_ms }) => Answer::Accepted { timeout_ms },
-        Ok(Verdict::Finished { seq }) => Answer::Finished { seq },
-        Ok(Verdict::Conflict) => refused(
-            Cause::Conflict,
-            "this run id was dispatched before with another body; the first one stands, and nothing \
-             ran for this one: use a new id",
-        ),
-        Ok(Verdict::CanceledBefore) => refused(
-            Cause::CanceledBefore,
-            "this run was canceled before it arrived here; nothing ran",
-        ),
-        Ok(Verdict::Expired { late_ms }) => refused(
-            Cause::Expired,
-            &format!("this run arrived {late_ms} ms after its not_after; nothing ran"),
-        ),
-        Ok(Verdict::Busy) => refused(
-            Cause::Busy,
-            &format!(
-                "this host runs {MAX_RUNS} commands already, as many as it may; nothing ran: try again \
-                 when one of them has ended"
-            ),
-        ),
-        Err(error) => refused(
-            Cause::LedgerUnavailable,
-            &format!(
+fn answer(verdict: Result<Verdict, LedgerError>, obstacle: &Obstacle) -> Answer {
+    let (cause, message) = match verdict {
+        Ok(Verdict::Unfinished { timeout_ms }) => return Answer::Accepted { timeout_ms },
+        Ok(Verdict::Finished { seq }) => return Answer::Finished { seq },
+        Ok(Verdict::Conflict) => (Cause::Conflict, CONFLICT.to_owned()),
+        Ok(Verdict::CanceledBefore) => (Cause::CanceledBefore, CANCELED_BEFORE.to_owned()),
+        Ok(Verdict::Expired { late_ms }) => {
+            let message = format!("this run arrived {late_ms} ms after its not_after; nothing ran");
+            (Cause::Expired, message)
+        }
+        // A claim that is the first one never comes here: it was told that it may not start.
+        Ok(Verdict::Busy | Verdict::First) => obstructed(obstacle),
+        Err(error) => {
+            let message = format!(
                 "this host cannot note the run, and starts nothing that it could not remember; \
                  nothing ran: {}",
                 in_words(&error)
-            ),
-        ),
+            );
+            (Cause::LedgerUnavailable, message)
+        }
+    };
+    Answer::Refused { cause, message }
+}
+
+const CONFLICT: &str = "this run id was dispatched before with another body; the first one stands, \
+    and nothing ran for this one: use a new id";
+const CANCELED_BEFORE: &str = "this run was canceled before it arrived here; nothing ran";
+
+fn obstructed(obstacle: &Obstacle) -> (Cause, String) {
+    match obstacle {
+        Obstacle::Busy => {
+            let message = format!(
+                "this host runs {MAX_RUNS} commands already, as many as it may; nothing ran: try again \
+                 when one of them has ended"
+            );
+            (Cause::Busy, message)
+        }
+        Obstacle::Spawner(why) => {
+            let message = format!("this host cannot start commands now: {why}; nothing ran");
+            (Cause::SpawnerUnavailable, message)
+        }
     }
 }

@@ -2,12 +2,15 @@
 
 use crate::limits::SOCKET_CHUNK;
 use crate::sync::lock;
-use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, UnixAddr, connect, sendmsg, socket,
+};
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::panic::resume_unwind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use thiserror::Error;
 use tokio::io::Interest;
@@ -33,38 +36,38 @@ pub(crate) enum SpawnerError {
     Wire(#[from] WireError),
 }
 
-/// Who waits to hear that a launch failed.
-type Waiting = Mutex<HashMap<Uuid, oneshot::Sender<SpawnError>>>;
-
 /// The way to the spawner. It is dialled when it is needed.
 #[derive(Debug)]
 pub(crate) struct Spawner {
     path: PathBuf,
-    connection: tokio::sync::Mutex<Option<Arc<Connection>>>,
-    /// Reads the answers of the one connection.
+    connection: Mutex<Option<Arc<Connection>>>,
+    /// Read the answers of the connection, and of older ones until they are closed.
     readers: Mutex<JoinSet<()>>,
 }
 
 #[derive(Debug)]
 struct Connection {
     stream: UnixStream,
-    waiting: Waiting,
+    /// Launches are whole messages: one at a time.
+    sending: tokio::sync::Mutex<()>,
+    /// Who waits to hear that a launch failed.
+    waiting: Mutex<HashMap<Uuid, oneshot::Sender<SpawnError>>>,
+    /// Nothing more can be sent on it.
+    gone: AtomicBool,
 }
 
 impl Spawner {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self {
             path,
-            connection: tokio::sync::Mutex::new(None),
+            connection: Mutex::new(None),
             readers: Mutex::new(JoinSet::new()),
         }
     }
 
-    /// Makes sure that somebody is there.
-    pub(crate) async fn reach(&self) -> Result<(), SpawnerError> {
-        self.connect(&mut *self.connection.lock().await)
-            .await
-            .map(drop)
+    /// Makes sure that somebody is there. Does not wait.
+    pub(crate) fn reach(&self) -> Result<(), SpawnerError> {
+        self.connect().map(drop)
     }
 
     /// Sends a launch with its descriptors. The receiver hears of a failure; a fork is told by the
@@ -82,50 +85,98 @@ impl Spawner {
             }
             .into());
         }
-        // Launches are whole messages: one at a time.
-        let mut slot = self.connection.lock().await;
-        let connection = self.connect(&mut slot).await?;
-        let (failed, failure) = oneshot::channel();
-        lock(&connection.waiting).insert(launch.run, failed);
-        if let Err(source) = send(&connection.stream, &frame, fds).await {
-            // Half a launch may have gone out: nothing may follow it.
-            *slot = None;
-            lock(&self.readers).abort_all();
-            return Err(SpawnerError::Unreachable {
-                path: self.path.clone(),
-                source,
-            });
+        let connection = self.connect()?;
+        if let Ok(failure) = connection.launch(launch.run, &frame, fds).await {
+            return Ok(failure);
         }
-        Ok(failure)
+        // One that was restarted takes its launches on a new connection. It has seen no whole one of this
+        // run, or the old connection would have taken it.
+        let connection = self.connect()?;
+        let sent = connection.launch(launch.run, &frame, fds).await;
+        sent.map_err(|source| self.unreachable(source))
     }
 
-    async fn connect(
-        &self,
-        slot: &mut Option<Arc<Connection>>,
-    ) -> Result<Arc<Connection>, SpawnerError> {
-        let ended = lock(&self.readers).try_join_next();
-        match (ended, &slot) {
-            (Some(Err(error)), _) if error.is_panic() => resume_unwind(error.into_panic()),
-            (None, Some(connection)) => return Ok(Arc::clone(connection)),
-            // The reader sees first that the spawner is gone.
-            _ => {}
+    fn connect(&self) -> Result<Arc<Connection>, SpawnerError> {
+        let mut slot = lock(&self.connection);
+        if let Some(connection) = &*slot
+            && !connection.gone.load(Ordering::Relaxed)
+        {
+            return Ok(Arc::clone(connection));
         }
-        let unreachable = |source| SpawnerError::Unreachable {
-            path: self.path.clone(),
-            source,
-        };
-        let stream = UnixStream::connect(&self.path).await.map_err(unreachable)?;
-        let connection = Arc::new(Connection {
-            stream,
-            waiting: Waiting::default(),
-        });
-        let mut readers = JoinSet::new();
+        *slot = None;
+        let stream = dial(&self.path).map_err(|source| self.unreachable(source))?;
+        let connection = Arc::new(Connection::new(stream));
+        let mut readers = lock(&self.readers);
+        while let Some(ended) = readers.try_join_next() {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                resume_unwind(error.into_panic());
+            }
+        }
         readers.spawn(read_answers(Arc::clone(&connection)));
-        // Whoever read the old connection ends with it.
-        *lock(&self.readers) = readers;
         *slot = Some(Arc::clone(&connection));
         Ok(connection)
     }
+
+    fn unreachable(&self, source: io::Error) -> SpawnerError {
+        SpawnerError::Unreachable {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+impl Connection {
+    fn new(stream: UnixStream) -> Self {
+        Self {
+            stream,
+            sending: tokio::sync::Mutex::new(()),
+            waiting: Mutex::new(HashMap::new()),
+            gone: AtomicBool::new(false),
+        }
+    }
+
+    async fn launch(
+        &self,
+        run: Uuid,
+        frame: &[u8],
+        fds: &[BorrowedFd<'_>],
+    ) -> io::Result<oneshot::Receiver<SpawnError>> {
+        let _turn = self.sending.lock().await;
+        let (failed, failure) = oneshot::channel();
+        lock(&self.waiting).insert(run, failed);
+        // Half a launch may have gone out: nothing may follow it.
+        let mut whole = Whole {
+            connection: self,
+            sent: false,
+        };
+        send(&self.stream, frame, fds).await?;
+        whole.sent = true;
+        Ok(failure)
+    }
+}
+
+/// Gives the connection up unless the message went out whole: also when its sender is dropped.
+struct Whole<'a> {
+    connection: &'a Connection,
+    sent: bool,
+}
+
+impl Drop for Whole<'_> {
+    fn drop(&mut self) {
+        if !self.sent {
+            self.connection.gone.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Dials without waiting: a listener whose queue is full counts as not there.
+fn dial(path: &Path) -> io::Result<UnixStream> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    UnixStream::from_std(socket.into())
 }
 
 /// Sends it whole, the descriptors beside its first byte.
@@ -161,10 +212,11 @@ async fn read_answers(connection: Arc<Connection>) {
             Ok(false) => break tracing::warn!("the spawner closed its connection"),
             Err(error) => break tracing::warn!(%error, "the connection to the spawner failed"),
         }
-        if let Err(error) = take_answers(&connection.waiting, &mut inbox) {
+        if let Err(error) = connection.take_answers(&mut inbox) {
             break tracing::error!(%error, "the spawner sent something that is no answer");
         }
     }
+    connection.gone.store(true, Ordering::Relaxed);
 }
 
 async fn read_some(stream: &UnixStream, inbox: &mut Vec<u8>) -> io::Result<bool> {
@@ -179,17 +231,19 @@ async fn read_some(stream: &UnixStream, inbox: &mut Vec<u8>) -> io::Result<bool>
     }
 }
 
-fn take_answers(waiting: &Waiting, inbox: &mut Vec<u8>) -> Result<(), WireError> {
-    while let Some(len) = wire::frame_len(inbox, SOCKET_CHUNK)? {
-        let Some(frame) = inbox.get(..len) else { break };
-        let launched: Launched = wire::decode(frame)?;
-        inbox.drain(..len);
-        let (Launched::Forked { run, .. } | Launched::Failed { run, .. }) = &launched;
-        let waits = lock(waiting).remove(run);
-        if let (Some(waits), Launched::Failed { error, .. }) = (waits, launched) {
-            // A run that is over by now needs no explanation.
-            let _ = waits.send(error);
+impl Connection {
+    fn take_answers(&self, inbox: &mut Vec<u8>) -> Result<(), WireError> {
+        while let Some(len) = wire::frame_len(inbox, SOCKET_CHUNK)? {
+            let Some(frame) = inbox.get(..len) else { break };
+            let launched: Launched = wire::decode(frame)?;
+            inbox.drain(..len);
+            let (Launched::Forked { run, .. } | Launched::Failed { run, .. }) = &launched;
+            let waits = lock(&self.waiting).remove(run);
+            if let (Some(waits), Launched::Failed { error, .. }) = (waits, launched) {
+                // A run that is over by now needs no explanation.
+                let _ = waits.send(error);
+            }
         }
+        Ok(())
     }
-    Ok(())
 }

@@ -4,10 +4,10 @@ use super::line::{Line, LineError};
 use super::machine::{Action, Conclusion, Machine, SpoolState};
 use super::order::Order;
 use super::report::{Finished, finished};
-use super::{Answer, Place, Runs, answer};
+use super::{Answer, Obstacle, Place, Runs, answer};
 use crate::host::now_ms;
 use crate::ledger::claim::Verdict;
-use crate::ledger::{NewRun, Unfinished, in_words};
+use crate::ledger::{Asked, Unfinished, in_words};
 use crate::limits::LEDGER_RETRY;
 use std::fs::File;
 use std::future::pending;
@@ -20,7 +20,7 @@ use tokio::time::{sleep, sleep_until};
 use willcall_outputs::capture::Kept;
 use willcall_outputs::record::Stream;
 use willcall_outputs::store::{OutputKey, Store};
-use willcall_protocol::outcome::{Cause, Report, RunState};
+use willcall_protocol::outcome::{Report, RunState};
 use willcall_runner::wire::{FromRunner, RUNNER_PROTO, SpawnError, Stage, ToRunner};
 
 /// A run's task.
@@ -34,45 +34,28 @@ pub(super) struct Task {
     failure: Option<oneshot::Receiver<SpawnError>>,
 }
 
-/// Claims a run and starts it, if it is new; answers in any case.
-pub(super) async fn start(
-    place: Place,
-    order: Order,
-    new: NewRun,
-    answered: oneshot::Sender<Answer>,
-) {
-    if let Err(error) = place.runs.spawner.reach().await {
-        tracing::error!("{}", in_words(&error));
-        let message = format!(
-            "this host cannot start commands now: {}; nothing ran",
-            in_words(&error)
-        );
-        let _ = answered.send(Answer::Refused {
-            cause: Cause::SpawnerUnavailable,
-            message,
-        });
-        return;
-    }
-    let timeout_ms = order.timeout_ms;
-    let accepted_ms = new.now_ms;
-    // From here the claim syncs while the runner is armed.
-    let claim = place.runs.ledger.claiming(new);
-    let machine = Machine::arming(Instant::now());
-    let mut task = Task::new(place, order, accepted_ms, machine);
-    let spooled = task.arm().await;
-    let verdict = claim.await;
-    // Whoever asked may be gone; the run goes on.
-    if matches!(verdict, Ok(Verdict::First)) {
-        let _ = answered.send(Answer::Accepted { timeout_ms });
-        task.machine.handle_claimed();
-        task.drive().await;
-    } else {
-        task.disarm(spooled);
-        let _ = answered.send(answer(verdict));
-    }
-}
-
 impl Task {
+    /// A run that is about to be claimed.
+    pub(super) fn arming(place: Place, order: Order, accepted_ms: u64) -> Self {
+        Self::new(place, order, accepted_ms, Machine::arming(Instant::now()))
+    }
+
+    /// Has a runner armed while the claim syncs; answers, and drives the run if it is the first one.
+    pub(super) async fn start(mut self, claim: Asked<Verdict>, answered: oneshot::Sender<Answer>) {
+        let spooled = self.arm().await;
+        let verdict = claim.await;
+        // Whoever asked may be gone; the run goes on.
+        if matches!(verdict, Ok(Verdict::First)) {
+            let timeout_ms = self.order.timeout_ms;
+            let _ = answered.send(Answer::Accepted { timeout_ms });
+            self.machine.handle_claimed();
+            self.drive().await;
+        } else {
+            self.disarm(spooled);
+            let _ = answered.send(answer(verdict, &Obstacle::Busy));
+        }
+    }
+
     /// Takes over a run that an earlier executor claimed.
     pub(super) fn adopt(place: Place, one: Unfinished) -> Self {
         let machine = if one.boot_id == place.runs.boot_id {
