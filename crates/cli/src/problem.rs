@@ -170,9 +170,7 @@ impl Failure {
     pub fn ran(&self) -> Ran {
         match self {
             Self::Problem(problem) => problem.ran(),
-            Self::Lost { runs: true, .. }
-            | Self::Answer { runs: true, .. }
-            | Self::Interrupted(_) => Ran::Unknown,
+            Self::Lost { runs: true, .. } | Self::Answer { runs: true, .. } => Ran::Unknown,
             Self::ZeroLimit(_) | Self::WhichHost(_) => Ran::No,
             _ => Ran::NotAsked,
         }

@@ -28,25 +28,30 @@ const SHORT: &str = "/tmp";
 pub struct Directory {
     path: PathBuf,
     run: PathBuf,
-    /// Directories that go with this value.
-    scratch: Vec<TempDir>,
+    /// The directory that goes with this value, if there is one.
+    scratch: Option<TempDir>,
 }
 
 impl Directory {
     /// A fresh one that goes with the value, unless it is to be kept.
     pub fn scratch(keep: bool) -> Result<Self, Failure> {
         let temporary = std::env::temp_dir();
-        let made = if fits(&temporary.join("willcall-XXXXXX/run")) {
-            scratch_in(&temporary, keep)
+        let parent = if fits(&temporary.join("willcall-XXXXXX/run")) {
+            &temporary
         } else {
-            scratch_in(Path::new(SHORT), keep)
+            Path::new(SHORT)
         };
-        let dir = made.map_err(|source| failed(&temporary, source))?;
-        Ok(Self {
-            path: dir.path().to_owned(),
-            run: dir.path().join("run"),
-            scratch: vec![dir],
-        })
+        let dir = scratch_in(parent)?;
+        let path = dir.path().to_owned();
+        let run = path.join("run");
+        // Closing a temporary directory removes it even where its clean-up is off.
+        let scratch = if keep {
+            drop(dir.keep());
+            None
+        } else {
+            Some(dir)
+        };
+        Ok(Self { path, run, scratch })
     }
 
     /// One that stays.
@@ -57,26 +62,25 @@ impl Directory {
             .mode(PRIVATE)
             .create(&path);
         made.map_err(|source| failed(&path, source))?;
-        let (mut run, mut scratch) = (path.join("run"), Vec::new());
+        let (mut run, mut scratch) = (path.join("run"), None);
         if !fits(&run) {
-            let dir = scratch_in(Path::new(SHORT), false);
-            let dir = dir.map_err(|source| failed(Path::new(SHORT), source))?;
+            let dir = scratch_in(Path::new(SHORT))?;
             run = dir.path().join("run");
-            scratch.push(dir);
+            scratch = Some(dir);
         }
         Ok(Self { path, run, scratch })
     }
 
     /// Removes what does not stay.
     pub fn end(self) -> Result<(), Failure> {
-        for dir in self.scratch {
-            let path = dir.path().to_owned();
-            dir.close().map_err(|source| Failure::Local {
-                what: format!("{} could not be removed", path.display()),
-                source,
-            })?;
-        }
-        Ok(())
+        let Some(dir) = self.scratch else {
+            return Ok(());
+        };
+        let path = dir.path().to_owned();
+        dir.close().map_err(|source| Failure::Local {
+            what: format!("{} could not be removed", path.display()),
+            source,
+        })
     }
 
     /// All of it.
@@ -127,12 +131,12 @@ fn fits(run: &Path) -> bool {
     run.as_os_str().as_bytes().len() <= LONGEST_RUN
 }
 
-fn scratch_in(parent: &Path, keep: bool) -> io::Result<TempDir> {
-    tempfile::Builder::new()
+fn scratch_in(parent: &Path) -> Result<TempDir, Failure> {
+    let made = tempfile::Builder::new()
         .prefix("willcall-")
         .permissions(Permissions::from_mode(PRIVATE))
-        .disable_cleanup(keep)
-        .tempdir_in(parent)
+        .tempdir_in(parent);
+    made.map_err(|source| failed(parent, source))
 }
 
 fn failed(path: &Path, source: io::Error) -> Failure {
@@ -158,6 +162,16 @@ mod tests {
         std::fs::write(path.join("file"), "x").unwrap();
         directory.end().unwrap();
         assert!(!path.exists());
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "what this test made itself")]
+    fn a_kept_directory_stays() {
+        let directory = Directory::scratch(true).unwrap();
+        let path = directory.path().to_owned();
+        directory.end().unwrap();
+        assert!(path.is_dir());
+        std::fs::remove_dir_all(path).unwrap();
     }
 
     #[test]
