@@ -71,29 +71,29 @@ fn the_api_names_what_is_wrong() {
         "invalid_json",
         "caller",
     );
-    check_problem(post(json!({"argv": []})), 400, "invalid_command", "caller");
+    check_problem(post(json!({"argv": []})), 400, "invalid_argv", "caller");
     check_problem(
         post(json!({"argv": ["a\0b"]})),
         400,
-        "invalid_command",
+        "invalid_argv",
         "caller",
     );
     check_problem(
         post(json!({"argv": ["true"], "limits": {"max_bytes": 0}})),
         400,
-        "invalid_limit",
+        "invalid_limits",
         "caller",
     );
     check_problem(
         post(json!({"argv": ["true"], "limits": {"max_lines": 0}})),
         400,
-        "invalid_limit",
+        "invalid_limits",
         "caller",
     );
     check_problem(
         post(json!({"argv": ["true"], "session": "../x"})),
         400,
-        "invalid_json",
+        "invalid_session",
         "caller",
     );
     check_problem(
@@ -105,13 +105,13 @@ fn the_api_names_what_is_wrong() {
     check_problem(
         dev.api("GET", "/v1/nothing", None),
         404,
-        "not_found",
+        "unknown_path",
         "caller",
     );
     check_problem(
         dev.api("DELETE", "/v1/hosts", None),
         405,
-        "method_not_allowed",
+        "wrong_method",
         "caller",
     );
     dev.stop();
@@ -183,11 +183,11 @@ fn a_read_that_cannot_be_says_why() {
     check_problem(
         read("stream=stdout&limit=0"),
         400,
-        "invalid_limit",
+        "invalid_limits",
         "caller",
     );
     check_problem(read("stream=stderr"), 404, "not_found", "caller");
-    check_problem(read("stream=nonsense"), 400, "invalid_query", "caller");
+    check_problem(read("stream=nonsense"), 400, "invalid_output", "caller");
     check_problem(
         read("stream=stdout&offset=-1"),
         400,

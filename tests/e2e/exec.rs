@@ -84,19 +84,19 @@ fn hosts_are_listed_and_found_by_name() {
 #[test]
 fn a_timeout_leaves_no_process_of_any_shape() {
     let dev = Dev::start(binary());
-    // The marker is an argument of the innermost process, so that it can be found whoever its parent is.
+    // An argument of the innermost process that no other test run has.
     for (n, shape) in [
         "sleep {}; true",
         "(sleep {})",
         "sleep {} | cat",
         "sleep {} & wait",
         "trap '' TERM; sleep {}; sleep {}",
-        "setsid sleep {}",
+        "setsid sleep {} & wait; sleep {}",
     ]
     .iter()
     .enumerate()
     {
-        let marker = format!("{}", 86_400 + n);
+        let marker = format!("86400.{}{n}", std::process::id());
         for shell in ["bash", "dash"] {
             let ran = dev.willcall(&[
                 "exec",
