@@ -25,8 +25,17 @@ pub enum Command {
     Read(Box<Read>, oneshot::Sender<ReadAnswer>),
 }
 
-/// What a host answers to a read: a page, or why not, by name and for a person.
-pub type ReadAnswer = Result<PageReport, (ReadFailure, String)>;
+/// What comes of a read. Nothing at all where the link ends first.
+pub type ReadAnswer = Result<PageReport, ReadError>;
+
+/// Why there is no page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadError {
+    /// The host refused: by name, and for a person.
+    Refused(ReadFailure, String),
+    /// Too many reads wait for the host.
+    Busy,
+}
 
 /// How a caller names a host.
 #[derive(Debug, Clone, PartialEq, Eq)]

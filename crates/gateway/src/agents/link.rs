@@ -14,7 +14,7 @@ use crate::clock::now_ms;
 use crate::db::DbError;
 use crate::db::hosts::Facts;
 use crate::db::runs::{OpenRun, Stored};
-use crate::fleet::{Berth, Command, ReadAnswer};
+use crate::fleet::{Berth, Command, ReadAnswer, ReadError};
 use crate::limits::{
     BACKLOG_PAGE, MAX_COMMITS, MAX_READS, MAX_UNANSWERED, RECONNECT_SPREAD_MS,
     RECONNECT_SPREAD_PER_LINK_MS,
@@ -173,7 +173,7 @@ impl LinkLoop {
                 call,
                 reason,
                 message,
-            } => self.answer(call, Err((reason, message))),
+            } => self.answer(call, Err(ReadError::Refused(reason, message))),
         }
         Ok(())
     }
@@ -215,9 +215,10 @@ impl LinkLoop {
     }
 
     fn read(&mut self, read: Read, answer: oneshot::Sender<ReadAnswer>) -> Result<(), Closing> {
-        // Those whose callers have given up make room; one too many is dropped, which its caller sees.
+        // Those whose callers have given up make room.
         self.reads.retain(|_, answer| !answer.is_closed());
         if self.reads.len() >= MAX_READS {
+            drop(answer.send(Err(ReadError::Busy)));
             return Ok(());
         }
         self.last_call = self.last_call.wrapping_add(1);

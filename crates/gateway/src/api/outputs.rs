@@ -4,7 +4,7 @@ use super::Api;
 use super::extract::{Params, Segment};
 use super::problem::{Code, Problem};
 use super::runs::{run_id, session};
-use crate::fleet::{Command, HostKey, Unreachable};
+use crate::fleet::{Command, HostKey, ReadError, Unreachable};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -135,7 +135,8 @@ async fn page(api: &Api, host: &HostKey, read: Read) -> Result<Json<PageReport>,
     link.tell(Command::Read(Box::new(read), answer))?;
     match tokio::time::timeout(api.timeouts.read, answered).await {
         Ok(Ok(Ok(page))) => Ok(Json(page)),
-        Ok(Ok(Err((reason, message)))) => Err(failed(reason, message)),
+        Ok(Ok(Err(ReadError::Refused(reason, message)))) => Err(failed(reason, message)),
+        Ok(Ok(Err(ReadError::Busy))) => Err(Unreachable::Busy.into()),
         // The link went away with the question.
         Ok(Err(_)) => Err(Unreachable::Offline.into()),
         Err(_) => Err(Problem::new(

@@ -392,3 +392,37 @@ async fn a_drain_tells_the_hosts_when_to_come_back_and_answers_who_waits() {
         (202, &json!("dispatched"))
     );
 }
+
+/// Backpressure ends at the caller, in words, and what was promised before is kept.
+#[tokio::test]
+async fn a_host_that_does_not_answer_becomes_busy_and_recovers() {
+    let gateway = Gateway::start().await;
+    let identity = gateway.register("web");
+    let mut host = Host::connect(&gateway, &identity).await;
+    let caller = gateway.caller();
+    let body = json!({"argv": ["true"]});
+    let mut promised = 0;
+    let busy = loop {
+        let answer = caller.post("/v1/hosts/web/runs", &body).await;
+        if answer.status != 202 {
+            break answer;
+        }
+        promised += 1;
+        assert!(promised < 1000, "the gateway takes more than it can hold");
+    };
+    busy.is_problem(503, "host_busy", "not_started");
+    assert!(busy.head.contains("retry-after: 1"));
+    for seq in 1..=promised {
+        let run = loop {
+            match host.event().await {
+                AgentEvent::Dispatch(dispatch) => break dispatch.run,
+                AgentEvent::Acked(_) => {}
+                other => panic!("not a dispatch: {other:?}"),
+            }
+        };
+        host.accept(run).await;
+        host.finish(seq, exited(run, "")).await;
+    }
+    let run = begin(&gateway, "web").await;
+    while !matches!(host.event().await, AgentEvent::Dispatch(last) if last.run == run) {}
+}
