@@ -77,7 +77,10 @@ enum State {
         armed: bool,
         by: Instant,
     },
-    Running,
+    /// Go was said; the command is executed once the runner says so.
+    Running {
+        started: bool,
+    },
     Adrift {
         look_at: Option<Instant>,
         looks: usize,
@@ -180,13 +183,21 @@ impl Machine {
                 self.advance();
             }
             (State::Adrift { .. }, Phase::Running | Phase::Finished) => {
-                self.state = State::Running;
-                if self.cancel {
-                    self.actions.push_back(Action::Cancel);
-                }
+                self.state = State::Running { started: false };
+                self.handle_started();
             }
             // An armed runner without its executor ends by itself; the spool tells when.
             _ => {}
+        }
+    }
+
+    /// The command was executed.
+    pub(crate) fn handle_started(&mut self) {
+        if let State::Running { started } = &mut self.state {
+            *started = true;
+            if self.cancel {
+                self.actions.push_back(Action::Cancel);
+            }
         }
     }
 
@@ -206,7 +217,9 @@ impl Machine {
                 self.early.get_or_insert(Conclusion::Result(result));
                 self.advance();
             }
-            State::Running | State::Adrift { .. } => self.conclude(Conclusion::Result(result)),
+            State::Running { .. } | State::Adrift { .. } => {
+                self.conclude(Conclusion::Result(result));
+            }
             State::Concluded => {}
         }
     }
@@ -218,7 +231,7 @@ impl Machine {
                 *armed = false;
                 *by = (*by).min(later(now, EXPLAIN_TIME));
             }
-            State::Running => self.look(0),
+            State::Running { .. } => self.look(0),
             State::Adrift { .. } | State::Concluded => {}
         }
     }
@@ -246,9 +259,9 @@ impl Machine {
         self.cancel = true;
         match self.state {
             State::Arming { .. } => self.advance(),
-            State::Running => self.actions.push_back(Action::Cancel),
-            // Said when the runner is there again.
-            State::Adrift { .. } | State::Concluded => {}
+            State::Running { started: true } => self.actions.push_back(Action::Cancel),
+            // Said when there is a command to end, and a runner to end it.
+            State::Running { started: false } | State::Adrift { .. } | State::Concluded => {}
         }
     }
 
@@ -277,7 +290,7 @@ impl Machine {
         } else if let Some(early) = self.early.take() {
             self.conclude(early);
         } else if armed {
-            self.state = State::Running;
+            self.state = State::Running { started: false };
             self.actions.push_back(Action::Go);
         }
     }
@@ -388,7 +401,13 @@ mod tests {
             &[Action::Conclude(Conclusion::CanceledUnstarted)],
         );
         let mut machine = running(Instant::now());
+        machine.handle_started();
         machine.handle_cancel();
+        check(&mut machine, &[Action::Cancel]);
+        let mut machine = running(Instant::now());
+        machine.handle_cancel();
+        check(&mut machine, &[]);
+        machine.handle_started();
         check(&mut machine, &[Action::Cancel]);
     }
 
@@ -474,7 +493,7 @@ mod tests {
         #[test]
         fn no_order_of_events_breaks_the_promises(
             adopted in any::<bool>(),
-            events in proptest::collection::vec(0..12_u8, 0..40),
+            events in proptest::collection::vec(0..13_u8, 0..40),
         ) {
             let mut now = Instant::now();
             let mut machine = if adopted { Machine::adopted() } else { Machine::arming(now) };
@@ -491,6 +510,7 @@ mod tests {
                     7 => machine.handle_spool(SpoolState::Held, now),
                     8 => machine.handle_spool(SpoolState::Started, now),
                     9 => machine.handle_spool(SpoolState::Result(result()), now),
+                    10 => machine.handle_started(),
                     _ => {
                         now = machine.poll_timeout().unwrap_or(now);
                         machine.handle_timeout(now);

@@ -219,7 +219,10 @@ impl Task {
                 self.lose(&LineError::Closed);
             }
             FromRunner::Hello(hello) => self.machine.handle_hello(hello.phase),
-            FromRunner::Started { pid } => tracing::debug!(run = %self.place.run, pid, "started"),
+            FromRunner::Started { pid } => {
+                tracing::debug!(run = %self.place.run, pid, "started");
+                self.machine.handle_started();
+            }
             FromRunner::Finished(result) if result.run == self.place.run.0 => {
                 self.machine.handle_result(result);
             }
