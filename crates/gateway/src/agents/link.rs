@@ -27,7 +27,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 use willcall_protocol::ids::{AgentId, RunId};
-use willcall_protocol::message::{Dispatch, Hello, Read, ToLink};
+use willcall_protocol::message::{Dispatch, Read, ToLink};
 use willcall_protocol::outcome::Report;
 use willcall_protocol::session::{GatewayEvent, GatewaySession, SessionError};
 
@@ -56,43 +56,36 @@ struct Backlog {
 }
 
 impl LinkLoop {
-    /// Serves a host that has said hello, until its link ends.
+    /// Serves a host that has said hello, until its link ends. What happens rarely is boxed: an idle link keeps no room for it.
     pub(super) async fn run(reception: Reception, guest: Box<Guest>) {
         let (agent, name) = (guest.agent, guest.name.clone());
-        let Guest {
-            wire,
-            session,
-            hello,
-            ..
-        } = *guest;
-        let linger = reception.timeouts.linger;
-        let (wire, why) = match Self::open(&reception, wire, session, (agent, &name), *hello).await
-        {
+        let (wire, why) = match Box::pin(Self::open(&reception, guest)).await {
             Ok(mut link) => {
                 tracing::info!(%agent, host = name, "connected");
                 let why = link.serve(&reception).await;
-                (link.leave().await, why)
+                (Box::pin(link.leave()).await, why)
             }
-            Err((wire, why)) => (wire, why),
+            Err(refused) => refused,
         };
         let reason = closing::chain(&why);
         tracing::info!(%agent, host = name, blame = why.blame(), reason, "disconnected");
-        wire.close(&why, linger).await;
+        Box::pin(wire.close(&why, reception.timeouts.linger)).await;
     }
 
-    async fn open(
-        reception: &Reception,
-        mut wire: Wire,
-        mut session: GatewaySession,
-        (agent, name): (AgentId, &str),
-        hello: Hello,
-    ) -> Result<Self, (Wire, Closing)> {
+    async fn open(reception: &Reception, guest: Box<Guest>) -> Result<Box<Self>, (Wire, Closing)> {
+        let Guest {
+            mut wire,
+            mut session,
+            agent,
+            name,
+            hello,
+        } = *guest;
         let (runs, facts, ledger) = (reception.runs.clone(), Facts::of(&hello), hello.ledger);
         let committed = match runs.greet(agent, ledger, facts.clone()).await {
             Ok(committed) => committed,
             Err(error) => return Err((wire, error.into())),
         };
-        let berth = runs.fleet.register(agent, name, facts);
+        let berth = runs.fleet.register(agent, &name, facts);
         let greeted = welcome(&mut wire, &mut session, committed).await;
         if let Err(why) = greeted {
             return Err((wire, why));
@@ -103,7 +96,7 @@ impl LinkLoop {
             running,
             page: None,
         }));
-        Ok(Self {
+        Ok(Box::new(Self {
             runs,
             agent,
             ledger,
@@ -115,7 +108,7 @@ impl LinkLoop {
             reads: BTreeMap::new(),
             last_call: 0,
             backlog,
-        })
+        }))
     }
 
     async fn serve(&mut self, reception: &Reception) -> Closing {
@@ -124,7 +117,7 @@ impl LinkLoop {
             let step = tokio::select! {
                 biased;
                 () = fence.cancelled() => return Closing::Fenced,
-                () = reception.shutdown.cancelled() => return self.drain().await,
+                () = reception.shutdown.cancelled() => return Box::pin(self.drain()).await,
                 step = self.step() => step,
             };
             if let Err(why) = step {
@@ -143,7 +136,7 @@ impl LinkLoop {
             message = self.wire.next(&mut self.session), if reading => {
                 self.berth.heard(now_ms());
                 match self.session.handle(message?, Instant::now())? {
-                    Some(event) => self.handle(event).await,
+                    Some(event) => Box::pin(self.handle(event)).await,
                     None => Ok(()),
                 }
             }
@@ -285,14 +278,14 @@ impl LinkLoop {
     }
 
     /// Leaves the fleet; those who wait for reads see it.
-    async fn leave(self) -> Wire {
+    async fn leave(self: Box<Self>) -> Wire {
         let Self {
             runs,
             agent,
             wire,
             berth,
             ..
-        } = self;
+        } = *self;
         let last_heard = berth.last_heard();
         drop(berth);
         if let Err(error) = runs.parted(agent, last_heard).await {
@@ -335,4 +328,20 @@ async fn backlog(backlog: &mut Option<Box<Backlog>>) -> Result<Vec<OpenRun>, DbE
         backlog.page = None;
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size<A, B, F>(_: impl FnOnce(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Thousands of links wait in this state; what their task holds, each of them holds.
+    #[test]
+    fn the_task_of_a_link_is_small() {
+        let size = size(LinkLoop::run);
+        assert!(size <= 2048, "{size} bytes");
+    }
 }

@@ -32,14 +32,15 @@ pub(super) fn config() -> WebSocketConfig {
 /// One host's websocket.
 #[derive(Debug)]
 pub(super) struct Wire {
-    socket: WebSocketStream<TlsStream<TcpStream>>,
+    /// Boxed, because every step that it is moved through would otherwise keep room for it in the link's task.
+    socket: Box<WebSocketStream<TlsStream<TcpStream>>>,
     unflushed: bool,
 }
 
 impl Wire {
     pub(super) fn new(socket: WebSocketStream<TlsStream<TcpStream>>) -> Self {
         Self {
-            socket,
+            socket: Box::new(socket),
             unflushed: false,
         }
     }
@@ -88,11 +89,11 @@ impl Wire {
     pub(super) async fn close(mut self, why: &Closing, linger: Duration) {
         let Some(frame) = why.frame() else { return };
         let farewell = async {
-            let told = self.socket.close(Some(frame)).await;
+            let told = self.socket.send(Message::Close(Some(frame))).await;
             if matches!(why, Closing::TooLong) {
                 // The rest of a message that nobody reads: bytes left in the kernel would reset the connection, and
                 // the peer would never see why.
-                let mut rest = [0; 4096];
+                let mut rest = vec![0; READ_BUFFER];
                 while matches!(self.socket.get_mut().read(&mut rest).await, Ok(n) if n > 0) {}
             } else if told.is_ok() {
                 while let Some(Ok(_)) = self.socket.next().await {}

@@ -25,7 +25,8 @@ impl Runs {
             .await
     }
 
-    /// Notes a hello; gives the number of the last result of that ledger that is committed.
+    /// Notes a hello; gives the number of the last result of that ledger that is committed. Needs no sync of its own: the next
+    /// result that is acknowledged syncs it, and a ledger that is lost with it begins at 0 again.
     pub(crate) async fn greet(
         &self,
         agent: AgentId,
@@ -34,7 +35,7 @@ impl Runs {
     ) -> Result<u64, DbError> {
         let now = now_ms();
         self.db
-            .call(Access::Durable, move |c| {
+            .call(Access::Write, move |c| {
                 hosts::greet(c, agent, ledger, &facts, now)
             })
             .await
