@@ -8,7 +8,7 @@
 //! ```
 //!
 //! While the stream fits, nothing is pending. At the crossing everything so far is, later each
-//! chunk as it arrives. Drained means: counted, shown in the tail, and not in the file.
+//! chunk as it arrives. A job's stream is kept from its first byte on. Drained means: counted, shown in the tail, and not in the file.
 //!
 //! The shell reads straight into a ring that doubles as the tail window, so that no byte is copied
 //! but those of the head window.
@@ -16,56 +16,11 @@
 use crate::limits::{FIRST_READ_CHUNK, Limits, READ_CHUNK};
 use crate::text;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
-/// What happens to bytes beyond the limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Policy {
-    /// A foreground run: everything is kept, up to `max_kept` bytes a stream; then drained and counted.
-    Keep {
-        /// Bytes that the file may have.
-        max_kept: u64,
-    },
-}
+mod policy;
 
-/// Why bytes that had to be kept were not. The names are part of the receipt's JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Loss {
-    /// ENOSPC on a write.
-    DiskFull,
-    /// ENOSPC when the file was created: no inode or no directory block.
-    NoInodes,
-    /// EDQUOT.
-    Quota,
-    /// EROFS.
-    ReadOnly,
-    /// EACCES or EPERM.
-    Permission,
-    /// EIO or any other error of the file system.
-    IoError,
-    /// There was no directory to write to.
-    NoDirectory,
-    /// The policy's cap was reached.
-    RunCap,
-}
-
-/// In words, for the one who reads a preview: at most 40 bytes.
-impl fmt::Display for Loss {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::DiskFull => "the disk is full",
-            Self::NoInodes => "the file system has no inodes left",
-            Self::Quota => "the disk quota is used up",
-            Self::ReadOnly => "the file system is read-only",
-            Self::Permission => "no permission to write the file",
-            Self::IoError => "the file system failed",
-            Self::NoDirectory => "there is no directory for outputs",
-            Self::RunCap => "the cap on kept output was reached",
-        })
-    }
-}
+use policy::Rule;
+pub use policy::{Loss, Policy};
 
 /// What stands in the file of a stream when it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,6 +80,16 @@ impl Captured {
         }
     }
 
+    /// Whether nothing of it may leave: see [`Policy::Reject`].
+    pub fn is_rejected(&self) -> bool {
+        matches!(
+            self.kept,
+            Kept::Nothing {
+                loss: Loss::Rejected
+            }
+        )
+    }
+
     /// Whether `head` is the whole stream.
     pub(crate) fn is_whole(&self) -> bool {
         self.head.len() as u64 == self.total_size
@@ -137,7 +102,8 @@ impl Captured {
 #[derive(Debug)]
 pub struct Capture {
     limits: Limits,
-    max_kept: u64,
+    policy: Policy,
+    rule: Rule,
     total: u64,
     newlines: u64,
     /// Whether the last byte is not an LF: an unfinished line counts, too.
@@ -158,10 +124,10 @@ pub struct Capture {
 impl Capture {
     /// A capture of an empty stream. Allocates nothing yet.
     pub fn new(limits: Limits, policy: Policy) -> Self {
-        let Policy::Keep { max_kept } = policy;
         Self {
             limits,
-            max_kept,
+            policy,
+            rule: policy.rule(),
             total: 0,
             newlines: 0,
             open_line: false,
@@ -222,7 +188,7 @@ impl Capture {
         }
         self.at += n;
         self.newest = n;
-        self.must_keep |= !self.within_limits();
+        self.must_keep |= self.rule.from_start || !self.within_limits();
     }
 
     /// Text is never shorter than its bytes: raw bytes beyond the limit never fit. Whether text
@@ -237,6 +203,18 @@ impl Capture {
         self.must_keep
     }
 
+    /// Whether the stream has more bytes than its job's file may have: the run has to be ended, all of it.
+    /// What is up to the cap is pending or written; what follows is drained and counted. A stream whose file
+    /// ended early for another reason never is: nobody is killed for a full disk.
+    pub fn is_over_cap(&self) -> bool {
+        matches!(self.policy, Policy::Background { cap } if self.total > cap) && self.loss.is_none()
+    }
+
+    /// Whether nothing of the stream will leave, whatever still comes: a shell may stop reading.
+    pub fn is_rejected(&self) -> bool {
+        self.policy == Policy::Reject && !self.within_limits()
+    }
+
     /// What has to be appended to the file now: two slices, in order, either may be empty.
     /// Empty while nothing has to be kept, and after a loss or the cap.
     pub fn pending(&self) -> [&[u8]; 2] {
@@ -244,7 +222,7 @@ impl Capture {
             return [&[], &[]];
         }
         let newest_from = self.total - self.newest as u64;
-        let allowed = self.total.min(self.max_kept);
+        let allowed = self.total.min(self.rule.max_kept);
         let old = self.stored.min(newest_from)..allowed.min(newest_from);
         let new = self.stored.max(newest_from)..allowed.max(newest_from);
         let newest = &self.ring[self.at - self.newest..self.at];
@@ -268,6 +246,16 @@ impl Capture {
     pub fn end(&mut self) {
         // What is within the limits is within the head window.
         self.must_keep |= !text::is_exact(&self.head);
+        if self.policy == Policy::Reject && self.must_keep && !self.text_fits() {
+            self.loss = Some(Loss::Rejected);
+        }
+    }
+
+    /// Whether what would leave is within the limits; replacements make a text longer than its bytes.
+    fn text_fits(&self) -> bool {
+        let max = self.limits.max_bytes() as usize;
+        self.within_limits()
+            && (text::is_binary(&self.head) || text::decode(&self.head).0.len() <= max)
     }
 
     /// Bytes read so far.
@@ -303,7 +291,7 @@ impl Capture {
     fn kept(&self, digest: Option<String>) -> Kept {
         let cause = match self.loss {
             Some(loss) => loss,
-            None if self.stored == self.max_kept => Loss::RunCap,
+            None if self.stored == self.rule.max_kept => self.rule.beyond,
             None => Loss::IoError,
         };
         if !self.must_keep {

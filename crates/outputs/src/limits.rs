@@ -27,6 +27,9 @@ pub const DIGEST_AT_SEAL: u64 = 64 * 1024 * 1024;
 pub const MAX_SESSION_NAME: usize = 64;
 /// What one foreground run may keep; past it the rest is drained and counted as dropped.
 pub const MAX_RUN_BYTES: u64 = 1024 * 1024 * 1024;
+/// What one stream of a background job may write; the job is ended at the byte that would pass it, since
+/// nobody watches it fill the disk.
+pub const BACKGROUND_CAP: u64 = 50 * 1024 * 1024;
 
 /// The two limits of a preview. Both count what leaves: bytes of UTF-8 text, and lines of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -237,7 +237,7 @@ mod tests {
         file_path: "/w/.outputs/s/01890000-0000-7000-8000-000000000000.stdout.txt",
         output: "01890000-0000-7000-8000-000000000000/stdout",
     };
-    const LOSSES: [Loss; 8] = [
+    const LOSSES: [Loss; 11] = [
         Loss::DiskFull,
         Loss::NoInodes,
         Loss::Quota,
@@ -246,6 +246,9 @@ mod tests {
         Loss::IoError,
         Loss::NoDirectory,
         Loss::RunCap,
+        Loss::OutputCap,
+        Loss::Discarded,
+        Loss::Rejected,
     ];
 
     fn captured(total_size: u64, newlines: u64, kept: Kept) -> Captured {

@@ -1,6 +1,8 @@
 //! The law of the preview: what of a stream leaves the host.
 //!
 //! ```text
+//!   refused? ── yes ──► how long it is, and nothing of it
+//!      │ no
 //!   binary?  ── yes ──► size, type and a hex dump
 //!      │ no
 //!   fits?    ── yes ──► its text, whole
@@ -18,6 +20,7 @@ use crate::text;
 use sides::Side;
 
 mod binary;
+mod rejected;
 mod sides;
 
 /// What stands for a text of which not even one character fits.
@@ -50,7 +53,9 @@ pub fn preview(
     place: Place<'_>,
 ) -> Receipt {
     let held = Held::of(captured, place);
-    let shown = if text::is_binary(&captured.head) {
+    let shown = if captured.is_rejected() {
+        rejected::show(captured, limits)
+    } else if text::is_binary(&captured.head) {
         binary::show(captured, limits, held)
     } else {
         through(captured, limits).unwrap_or_else(|| cut(captured, limits, strategy, held))

@@ -103,6 +103,8 @@ pub enum Cause {
     Timeout,
     /// Somebody asked.
     Cancel,
+    /// One of its streams passed the cap on a job's output.
+    OutputCap,
     /// The same id was dispatched with another body; the first one stands.
     Conflict,
     /// The host runs as many as it may.

@@ -24,6 +24,8 @@
 //! *Timeout and cancel*: TERM to everybody below us; when nobody is left, or after the grace with
 //! KILL until nobody is left, the run drains. `Draining` keeps the deadline of the exit.
 //!
+//! *A stream would pass its cap*: KILL at once, without a grace.
+//!
 //! *Nobody collects the result*: one second after it is ready it goes to the spool. If that is not possible
 //! the runner stays, and keeps redialling.
 
@@ -216,6 +218,20 @@ impl Lifecycle {
             State::Armed => self.leave(),
             State::Running { .. } => self.stop(now, KillCause::Cancel),
             // Already stopping, or over by itself.
+            _ => {}
+        }
+    }
+
+    /// A stream would pass its cap. Nobody is asked first: whoever is given time to end writes on.
+    pub(crate) fn handle_output_cap(&mut self, now: Instant) {
+        match self.state {
+            State::Running { .. } => {
+                self.killed = Some(KillCause::OutputCap);
+                self.kill(now, now + KILL_TIME);
+            }
+            // It is being ended for another reason, which stands; its grace is over.
+            State::Stopping { .. } => self.kill(now, now + KILL_TIME),
+            // Killed already, or over by itself; what is read is dropped.
             _ => {}
         }
     }

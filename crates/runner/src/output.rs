@@ -100,6 +100,11 @@ impl Output {
         StreamResult::new(self.stream, self.capture.finish(digest))
     }
 
+    /// Whether the run has to be ended for what it wrote.
+    pub(crate) fn is_over_cap(&self) -> bool {
+        self.capture.is_over_cap()
+    }
+
     /// A pipe that was found full is too small. Failing is fine: pages for pipes are rationed.
     fn grow(&mut self, n: usize) {
         if n < PIPE_DEFAULT || self.grown {
@@ -116,8 +121,20 @@ impl Output {
         while self.capture.pending().iter().any(|part| !part.is_empty()) {
             match self.append(place) {
                 Ok(n) => self.capture.wrote(n),
-                Err(loss) => self.capture.lost(loss),
+                Err(loss) => self.lose(loss),
             }
+        }
+    }
+
+    /// A file that holds nothing goes at once: where inodes are what is missing, somebody may need its own.
+    fn lose(&mut self, loss: Loss) {
+        self.capture.lost(loss);
+        if self.capture.stored() == 0
+            && let Some(file) = self.file.take()
+            && let Err(loss) = file.remove()
+        {
+            let stream = self.stream.as_str();
+            tracing::warn!(stream, "an empty file stays: {loss}");
         }
     }
 

@@ -268,6 +268,9 @@ impl Runner {
         {
             output.read(place);
         }
+        if self.outputs.iter().any(Output::is_over_cap) {
+            self.life.handle_output_cap(Instant::now());
+        }
         if self.outputs.iter().all(|output| output.pipe().is_none()) {
             self.life.handle_output_end(Instant::now());
         }

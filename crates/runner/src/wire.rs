@@ -199,6 +199,8 @@ pub enum KillCause {
     Timeout,
     /// Somebody asked.
     Cancel,
+    /// One of its streams passed the cap of its policy.
+    OutputCap,
 }
 
 /// A process that was still there after the command's exit.

@@ -88,6 +88,10 @@ const OUTCOME_UNKNOWN: &str = "the command was started, and the process that wat
 const REBOOT: &str = "the host was restarted while this run was not over; it may have run in part or to \
     its end, and it was not started again: check its effects before you repeat it";
 
+const OUTPUT_CAP: &str = "a stream of the command reached the cap on a job's output, and the command was \
+    killed with everything it had started; the file holds the output up to the cap: have it write less, or \
+    to a file of its own";
+
 fn bare(order: &Order, state: RunState) -> Report {
     let mut report = Report::bare(order.dispatch.run, order.dispatch.session.clone(), state);
     report.timeout_ms = Some(order.timeout_ms);
@@ -135,6 +139,11 @@ fn ended(report: &mut Report, status: Status, killed: Option<KillCause>) {
             report.cause = Some(Cause::Cancel);
             report.message =
                 Some("the command was ended on request; the output up to then is here".to_owned());
+        }
+        (Some(KillCause::OutputCap), _) => {
+            report.state = RunState::OutputCap;
+            report.cause = Some(Cause::OutputCap);
+            report.message = Some(OUTPUT_CAP.to_owned());
         }
         (None, Status::Exited(_)) => report.state = RunState::Exited,
         (None, Status::Signaled(_)) => report.state = RunState::Signaled,
@@ -381,6 +390,11 @@ mod tests {
         let expected =
             "the command was ended after 1500 ms, its timeout; the output up to then is here";
         assert_eq!(late.message.as_deref(), Some(expected));
+        let capped = ended(Status::Signaled(9), Some(KillCause::OutputCap));
+        assert_eq!(
+            (capped.state, capped.cause),
+            (RunState::OutputCap, Some(Cause::OutputCap))
+        );
         let canceled = ended(Status::Exited(0), Some(KillCause::Cancel));
         assert_eq!(
             (canceled.state, canceled.exit_code),

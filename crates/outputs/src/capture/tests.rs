@@ -13,8 +13,12 @@ struct Shell {
 
 impl Shell {
     fn new(max_bytes: u32, max_lines: u32, max_kept: u64) -> Self {
+        Self::with(max_bytes, max_lines, Policy::Keep { max_kept })
+    }
+
+    fn with(max_bytes: u32, max_lines: u32, policy: Policy) -> Self {
         let limits = Limits::new(max_bytes, max_lines).expect("limits of a test");
-        let capture = Capture::new(limits, Policy::Keep { max_kept });
+        let capture = Capture::new(limits, policy);
         Self {
             capture,
             file: Vec::new(),
@@ -270,3 +274,5 @@ fn reads_grow_when_they_come_back_full() {
     shell.feed(&long_stream(4 * FIRST_READ_CHUNK));
     assert_eq!(shell.capture.space().len(), READ_CHUNK);
 }
+
+mod policies;

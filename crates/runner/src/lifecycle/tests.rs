@@ -88,6 +88,46 @@ fn a_timeout_asks_then_kills_until_nobody_is_left() {
 }
 
 #[test]
+fn a_stream_over_its_cap_is_no_matter_of_grace() {
+    let (mut life, t0) = running(Some(ms(100)));
+    life.handle_output_cap(t0);
+    check(&mut life, &[Action::KillAll]);
+    // Said again with every chunk that is still read; what the killing took is not counted twice.
+    life.handle_output_cap(t0);
+    life.handle_cancel(t0);
+    check(&mut life, &[]);
+    life.handle_exit(t0, Status::Signaled(9), false);
+    tick(&mut life, t0 + LEFTOVER_LOOK, &[Action::KillAll]);
+    life.handle_output_end(t0);
+    life.handle_alone(t0 + LEFTOVER_LOOK);
+    check(&mut life, &[Action::EndOutput, Action::Seal]);
+    assert_eq!(
+        life.ending(),
+        Some((Status::Signaled(9), Some(KillCause::OutputCap)))
+    );
+}
+
+#[test]
+fn a_cap_ends_the_grace_and_leaves_the_cause() {
+    let (mut life, t0) = running(Some(ms(100)));
+    tick(&mut life, t0 + ms(100), &[Action::Stop]);
+    life.handle_output_cap(t0 + ms(101));
+    check(&mut life, &[Action::KillAll]);
+    life.handle_exit(t0 + ms(102), Status::Signaled(9), true);
+    let killed = life.ending().and_then(|(_, killed)| killed);
+    assert_eq!(killed, Some(KillCause::Timeout));
+}
+
+#[test]
+fn a_cap_that_is_passed_after_the_exit_changes_no_outcome() {
+    let (mut life, t0) = running(None);
+    life.handle_exit(t0, OK, false);
+    life.handle_output_cap(t0);
+    check(&mut life, &[]);
+    assert_eq!(life.ending(), Some((OK, None)));
+}
+
+#[test]
 fn a_command_that_obeys_is_not_waited_for() {
     let (mut life, t0) = running(None);
     life.handle_cancel(t0);
@@ -174,6 +214,7 @@ fn a_command_that_could_not_be_executed_has_no_ending() {
 enum Event {
     Go,
     Cancel,
+    OutputCap,
     Exit,
     OutputEnd,
     Alone,
@@ -187,6 +228,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     let one = prop_oneof![
         Just(Event::Go),
         Just(Event::Cancel),
+        Just(Event::OutputCap),
         Just(Event::Exit),
         Just(Event::OutputEnd),
         Just(Event::Alone),
@@ -233,6 +275,7 @@ impl Shell {
         match event {
             Event::Go => life.handle_go(),
             Event::Cancel => life.handle_cancel(now),
+            Event::OutputCap => life.handle_output_cap(now),
             Event::Exit if self.executed == 1 && !self.has_exit => {
                 self.has_exit = true;
                 life.handle_exit(now, OK, false);

@@ -1,5 +1,6 @@
 //! The built binary, driven over real sockets as an executor drives it.
 
+mod caps;
 mod disk;
 mod failures;
 mod isolation;
