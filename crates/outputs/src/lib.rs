@@ -14,6 +14,7 @@
 //! | [`preview`] | a [`capture::Captured`] in; the text that leaves out | none |
 //! | [`marker`] | what stands between head and tail, in its three forms | none |
 //! | [`page`] | what one bounded read returns | none |
+//! | [`turn`] | how much text all results of one turn may carry together | none |
 //! | [`receipt`] | the fields that come with a preview | none |
 //! | [`record`] | what is remembered of a run's outputs, as JSON | none |
 //! | [`store`] | the `.outputs` directory: create, seal, record, read | files |
@@ -30,3 +31,4 @@ pub mod receipt;
 pub mod record;
 pub mod store;
 pub mod text;
+pub mod turn;

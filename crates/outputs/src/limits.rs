@@ -1,6 +1,7 @@
 //! Every bound of this crate, each with its why.
 
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 use thiserror::Error;
 
 /// Default of a preview's bytes: about 25,000 tokens, a tenth of a model's context.
@@ -27,6 +28,18 @@ pub const DIGEST_AT_SEAL: u64 = 64 * 1024 * 1024;
 pub const MAX_SESSION_NAME: usize = 64;
 /// What one foreground run may keep; past it the rest is drained and counted as dropped.
 pub const MAX_RUN_BYTES: u64 = 1024 * 1024 * 1024;
+/// Default of what all results of one turn may carry, in bytes of text: two previews at their default.
+pub const DEFAULT_TURN_BUDGET: u64 = 204_800;
+/// Set aside for each call of a turn that is still outstanding: enough to see how a text begins and where it is.
+pub const TURN_RESERVE: u64 = 2_304;
+/// What a degraded result shows of its text.
+pub const DEGRADED_TEXT: usize = 2_048;
+/// What the mark after it may cost; a path that does not fit is left out.
+pub const DEGRADED_MARK: usize = 256;
+/// A turn without a call for this long is forgotten: a model that comes back later begins another one.
+pub const TURN_IDLE: Duration = Duration::from_mins(10);
+/// Turns that are remembered without a call under way; beyond, the one that is idle for longest is forgotten early.
+pub const MAX_IDLE_TURNS: usize = 1_024;
 /// What one stream of a background job may write; the job is ended at the byte that would pass it, since
 /// nobody watches it fill the disk.
 pub const BACKGROUND_CAP: u64 = 50 * 1024 * 1024;
