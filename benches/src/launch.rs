@@ -37,8 +37,9 @@ impl Spawner {
     pub(crate) fn start(willcall: &Path, folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join("spawner.sock");
         let child = Command::new(willcall)
-            .args(["role", "spawner", "spawner", "--socket"])
+            .args(["role", "spawner", "--socket"])
             .arg(&path)
+            .env("WILLCALL_LOG", "warn")
             .stdin(Stdio::null())
             .spawn()
             .context("cannot start the spawner")?;
