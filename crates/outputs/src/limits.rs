@@ -101,6 +101,13 @@ impl Limits {
         self.max_lines
     }
 
+    /// The same limits where no more than `bytes` may leave; `None` where nothing may.
+    pub fn at_most(self, bytes: u64) -> Option<Self> {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let max_bytes = self.max_bytes.min(bytes);
+        (max_bytes > 0).then_some(Self { max_bytes, ..self })
+    }
+
     /// The raw bytes that a capture holds of each end of a stream, at most.
     ///
     /// Text is never shorter than its bytes, so a side shows at most `max_bytes` raw bytes. The line

@@ -20,8 +20,11 @@ use crate::text;
 use sides::Side;
 
 mod binary;
+mod degraded;
 mod rejected;
 mod sides;
+
+pub use degraded::degraded;
 
 /// What stands for a text of which not even one character fits.
 const ELLIPSIS: &str = "...";
