@@ -1,10 +1,9 @@
 //! Holds the host's identity and its websocket; relays frames and runs nothing.
 //!
 //! ```text
-//!           ┌──────────────────────────── executor's socket refuses: ask again, do not dial ─┐
-//!           ▼                                                                                │
-//!  [executor's socket] ──► dial: TCP ► TLS ► upgrade ──► relay until one side ends ──► [back-off]
-//!                              └── fails: who is to blame is logged ──────────────────────►│
+//! dial: TCP ► TLS ► upgrade ──► executor's socket ──► relay until one side ends ──► [back-off] ──► dial
+//!   └── fails: who is to blame        └── nobody there: close the websocket,              ▲
+//!       is logged ──────────────────►     wait for the executor ──────────────────────────┘
 //! ```
 //!
 //! One websocket and one connection to the executor live and die together: when either ends, the other is

@@ -16,6 +16,8 @@ pub const MAX_PACE: Duration = Duration::from_mins(10);
 pub const EXECUTOR_RETRY_FIRST: Duration = Duration::from_millis(25);
 /// Its ceiling, so that a restarted executor is found within a second.
 pub const EXECUTOR_RETRY_CAP: Duration = Duration::from_secs(1);
+/// What an executor has to take a connection once the gateway waits for its hello: half of what the gateway gives it.
+pub const EXECUTOR_WAIT: Duration = Duration::from_secs(5);
 /// An executor that reads nothing for this long is stuck: better a new session than a full one.
 pub const EXECUTOR_STALLED: Duration = Duration::from_secs(10);
 /// What a clean close may take.
@@ -44,6 +46,8 @@ pub struct Times {
     pub handshake: Duration,
     /// A gateway that was silent for this long is dead.
     pub dead_after: Duration,
+    /// An executor that takes no connection for this long is away.
+    pub executor_wait: Duration,
     /// An executor that reads nothing for this long is stuck.
     pub executor_stalled: Duration,
 }
@@ -53,6 +57,7 @@ impl Times {
     pub const REAL: Self = Self {
         handshake: HANDSHAKE_TIMEOUT,
         dead_after: DEAD_AFTER,
+        executor_wait: EXECUTOR_WAIT,
         executor_stalled: EXECUTOR_STALLED,
     };
 }

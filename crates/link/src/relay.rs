@@ -48,6 +48,9 @@ pub enum End {
     /// We were asked to stop.
     #[error("we were asked to stop")]
     Asked,
+    /// The executor takes no connection.
+    #[error("the executor took no connection within {0:?}")]
+    ExecutorAway(Duration),
     /// The executor left.
     #[error("the executor closed its connection")]
     ExecutorLeft,
@@ -179,6 +182,16 @@ pub async fn relay(
     }
 }
 
+/// Ends a session that has no executor, before it has begun.
+pub async fn give_up(dialed: Dialed, why: End) -> Ended {
+    say_goodbye(dialed.websocket).await;
+    Ended {
+        connected: None,
+        pace: None,
+        why,
+    }
+}
+
 /// Returns if no welcome came in time.
 async fn unwelcome(progress: &Progress, limit: Duration) -> End {
     tokio::time::sleep(limit).await;
@@ -294,13 +307,16 @@ async fn close(sink: SplitSink<Socket, Message>, stream: SplitStream<Socket>, wh
         why,
         End::GatewaySilent(_) | End::GatewayStalled(_) | End::Tls { .. } | End::Broken(_)
     );
-    let Ok(mut websocket) = sink.reunite(stream) else {
-        return;
-    };
-    if listens {
-        let closing = websocket.close(None);
-        if tokio::time::timeout(CLOSE_TIMEOUT, closing).await.is_err() {
-            tracing::debug!("the gateway did not take our goodbye");
-        }
+    if let Ok(websocket) = sink.reunite(stream)
+        && listens
+    {
+        say_goodbye(websocket).await;
+    }
+}
+
+async fn say_goodbye(mut websocket: Socket) {
+    let closing = websocket.close(None);
+    if tokio::time::timeout(CLOSE_TIMEOUT, closing).await.is_err() {
+        tracing::debug!("the gateway did not take our goodbye");
     }
 }

@@ -46,7 +46,7 @@ pub async fn run(settings: Settings, cancel: CancellationToken) {
         tracing::warn!("{path} holds this host's key and others may read it: chmod 600 {path}");
     }
     let mut backoff = Backoff::default();
-    while let Some(executor) = find_executor(&settings.socket, &cancel).await {
+    while !cancel.is_cancelled() {
         let attempt = tokio::select! {
             biased;
             () = cancel.cancelled() => return,
@@ -54,8 +54,12 @@ pub async fn run(settings: Settings, cancel: CancellationToken) {
         };
         let (connected, pace) = match attempt {
             Ok(dialed) => {
-                let ended = relay::relay(dialed, executor, settings.times, &cancel).await;
+                let ended = session(dialed, &settings, &cancel).await;
                 report(&ended);
+                if matches!(ended.why, End::ExecutorAway(_)) {
+                    // Until it is back there is nothing to dial for.
+                    find_executor(&settings.socket, &cancel).await;
+                }
                 (ended.connected, ended.pace)
             }
             Err(failure) => {
@@ -67,6 +71,18 @@ pub async fn run(settings: Settings, cancel: CancellationToken) {
         if rest(pause, &cancel).await.is_break() {
             return;
         }
+    }
+}
+
+/// The executor comes after the gateway: from its connection on it counts the time up to the welcome, and a dial may take
+/// longer than that.
+async fn session(dialed: dial::Dialed, settings: &Settings, cancel: &CancellationToken) -> Ended {
+    let limit = settings.times.executor_wait;
+    let found = tokio::time::timeout(limit, find_executor(&settings.socket, cancel)).await;
+    match found {
+        Ok(Some(executor)) => relay::relay(dialed, executor, settings.times, cancel).await,
+        Ok(None) => relay::give_up(dialed, End::Asked).await,
+        Err(_) => relay::give_up(dialed, End::ExecutorAway(limit)).await,
     }
 }
 

@@ -245,12 +245,33 @@ async fn a_restarted_executor_gets_a_new_websocket() {
     world.session(&listener).await;
 }
 
+/// Its time up to the welcome does not run while somebody else is waited for.
 #[tokio::test]
-async fn without_an_executor_nobody_is_dialled() {
+async fn the_executor_is_not_bothered_before_the_gateway_is_there() {
     let world = World::new().await;
-    let (_tasks, _cancel) = world.link();
-    assert!(world.nobody_dials(SHORT).await);
     let listener = world.executor();
+    let (_tasks, _cancel) = world.link();
+    let half_open = world.tcp().await;
+    let early = tokio::time::timeout(SHORT, listener.accept()).await;
+    assert!(early.is_err(), "{early:?}");
+    drop(half_open);
+    world.session(&listener).await;
+}
+
+#[tokio::test]
+async fn without_an_executor_the_gateway_is_told_goodbye_and_left_alone() {
+    let mut world = World::new().await;
+    world.times.executor_wait = SHORT;
+    let (_tasks, _cancel) = world.link();
+    let mut gateway = world.gateway().await;
+    assert!(matches!(
+        gateway.receive().await,
+        Err(Some(Message::Close(_)))
+    ));
+    // Longer than the first pause of the back-off.
+    assert!(world.nobody_dials(Duration::from_millis(1200)).await);
+    let listener = world.executor();
+    drop(Executor::accept(&listener).await);
     world.session(&listener).await;
 }
 

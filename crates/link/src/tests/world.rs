@@ -153,9 +153,9 @@ impl World {
 
     /// A session that is open: hello went up and welcome came down.
     pub(super) async fn session(&self, executor: &UnixListener) -> (Gateway, Executor) {
+        let mut gateway = self.gateway().await;
         let mut executor = Executor::accept(executor).await;
         executor.send(HELLO).await;
-        let mut gateway = self.gateway().await;
         assert_eq!(gateway.receive().await.unwrap(), HELLO);
         gateway.send(WELCOME).await;
         assert_eq!(executor.receive().await.unwrap(), WELCOME);
