@@ -3,10 +3,11 @@
 use crate::role::RoleName;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
-use willcall_protocol::ids::{OutputId, SessionId};
-use willcall_protocol::message::StrategyAsked;
+use willcall_protocol::ids::{OutputId, SessionId, TurnId};
+use willcall_protocol::message::{StrategyAsked, Turn};
 
 /// Run commands on hosts; large outputs stay there, and are picked up page by page.
 #[derive(Debug, Parser)]
@@ -84,6 +85,25 @@ impl From<Strategy> for StrategyAsked {
     }
 }
 
+/// The turn that a call is part of.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct TurnArgs {
+    /// One of the calls that are made together: their texts share one budget.
+    #[arg(long, value_name = "ID")]
+    pub turn: Option<TurnId>,
+    /// How many calls the turn has in all.
+    #[arg(long, value_name = "N", requires = "turn")]
+    pub turn_calls: Option<NonZeroU32>,
+}
+
+impl TurnArgs {
+    /// What is asked for, if anything is.
+    pub fn asked(&self) -> Option<Turn> {
+        let calls = self.turn_calls;
+        self.turn.clone().map(|id| Turn { id, calls })
+    }
+}
+
 /// `willcall demo`.
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {
@@ -121,6 +141,9 @@ pub struct ExecArgs {
     /// How the output is limited.
     #[command(flatten)]
     pub limits: LimitArgs,
+    /// What it is part of.
+    #[command(flatten)]
+    pub turn: TurnArgs,
     /// The working directory on the host.
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<String>,
@@ -153,6 +176,9 @@ pub struct ReadArgs {
     /// Bytes that the page may have.
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
+    /// What it is part of.
+    #[command(flatten)]
+    pub turn: TurnArgs,
     /// Print the page as one JSON object, and nothing else.
     #[arg(long)]
     pub json: bool,
@@ -221,7 +247,20 @@ mod tests {
         let env: Vec<_> = exec.env.iter().map(|(k, v)| format!("{k}:{v}")).collect();
         assert_eq!(env, ["A:b=c", "D:"]);
         assert_eq!(exec.session.as_str(), "default");
+        assert_eq!(exec.turn.asked(), None);
         assert!(exec.json);
+    }
+
+    #[test]
+    fn a_call_says_what_turn_it_is_part_of() {
+        let Ok(Command::Exec(exec)) = parse("exec --turn t-1 --turn-calls 3 -- ls") else {
+            panic!("not an exec");
+        };
+        let turn = exec.turn.asked().expect("named");
+        assert_eq!(
+            (turn.id.as_str(), turn.calls.map(NonZeroU32::get)),
+            ("t-1", Some(3))
+        );
     }
 
     #[test]
@@ -259,6 +298,9 @@ mod tests {
             "exec --timeout soon -- ls",
             "exec --strategy middle -- ls",
             "exec --max-bytes -1 -- ls",
+            "exec --turn a/b -- ls",
+            "exec --turn-calls 2 -- ls",
+            "exec --turn a --turn-calls 0 -- ls",
             "read",
             "read --output x",
             "read --path /a --output 01990000-0000-7000-8000-000000000001/stdout",

@@ -16,7 +16,7 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 use ureq::http::{Method, Request, Uri};
 use willcall_protocol::ids::{OutputId, RunId, SessionId};
-use willcall_protocol::message::{LimitsAsked, PageReport, ReadTarget, StrategyAsked};
+use willcall_protocol::message::{LimitsAsked, PageReport, ReadTarget, StrategyAsked, Turn};
 use willcall_protocol::outcome::Outcome;
 
 /// A gateway's API.
@@ -82,6 +82,9 @@ pub struct RunRequest {
     pub limits: LimitsAsked,
     /// Which end of a stream is shown.
     pub strategy: StrategyAsked,
+    /// The turn that it is part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
 }
 
 /// One page to read.
@@ -97,6 +100,8 @@ pub struct PageRequest {
     pub offset: u64,
     /// Bytes that the page may have.
     pub limit: Option<u64>,
+    /// The turn that it is part of.
+    pub turn: Option<Turn>,
 }
 
 /// One attempt that failed.
@@ -338,6 +343,12 @@ fn page_path(request: &PageRequest) -> String {
         format!("/v1/hosts/{host}/output?{name}={value}&session={session}&offset={offset}");
     if let Some(limit) = request.limit {
         let _ = write!(path, "&limit={limit}");
+    }
+    if let Some(turn) = &request.turn {
+        let _ = write!(path, "&turn={}", turn.id);
+        if let Some(calls) = turn.calls {
+            let _ = write!(path, "&turn_calls={calls}");
+        }
     }
     path
 }

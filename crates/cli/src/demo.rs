@@ -137,6 +137,7 @@ fn first_missing(client: &Client, outcome: &Outcome) -> Result<Option<PickedUp>,
         target: ReadTarget::Output(id),
         offset,
         limit: None,
+        turn: None,
     })?;
     Ok(Some(PickedUp {
         stream: stream.as_str(),

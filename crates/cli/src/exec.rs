@@ -31,6 +31,7 @@ fn run(client: &Client, args: ExecArgs) -> Result<Answer<Outcome>, Failure> {
     let host = client.host(args.host.as_deref())?;
     let mut request = request(args.session, args.command, &args.limits);
     request.cwd = args.cwd;
+    request.turn = args.turn.asked();
     request.env = args.env.into_iter().collect();
     client.run(&host, &request)
 }
@@ -51,6 +52,7 @@ pub fn request(session: SessionId, argv: Vec<String>, limits: &LimitArgs) -> Run
             max_lines: limits.max_lines,
         },
         strategy: limits.strategy.into(),
+        turn: None,
     }
 }
 

@@ -39,5 +39,6 @@ fn request(client: &Client, args: &ReadArgs) -> Result<PageRequest, Failure> {
         target,
         offset: args.offset,
         limit: args.limit,
+        turn: args.turn.asked(),
     })
 }

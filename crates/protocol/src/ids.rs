@@ -22,6 +22,11 @@ pub struct AgentId(pub Uuid);
 #[serde(try_from = "String", into = "String")]
 pub struct SessionId(String);
 
+/// A turn's id, in its session: `[A-Za-z0-9_-]{1,64}`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TurnId(String);
+
 /// A stream of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -50,6 +55,9 @@ pub enum IdError {
     /// Not a session id.
     #[error("{0:?} is not a session id: 1 to 64 of A-Z a-z 0-9 _ -")]
     Session(String),
+    /// Not a turn id.
+    #[error("{0:?} is not a turn id: 1 to 64 of A-Z a-z 0-9 _ -")]
+    Turn(String),
     /// Not an output id.
     #[error("{0:?} is not an output id: RUN/stdout, RUN/stderr or RUN/tty")]
     Output(String),
@@ -93,13 +101,56 @@ impl TryFrom<String> for SessionId {
     type Error = IdError;
 
     fn try_from(name: String) -> Result<Self, IdError> {
-        let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-        if name.is_empty() || name.len() > MAX_SESSION_ID || !name.bytes().all(allowed) {
-            return Err(IdError::Session(
-                name.chars().take(MAX_SESSION_ID).collect(),
-            ));
+        if is_name(&name) {
+            return Ok(Self(name));
         }
-        Ok(Self(name))
+        let beginning = name.chars().take(MAX_SESSION_ID).collect();
+        Err(IdError::Session(beginning))
+    }
+}
+
+/// Whether it is 1 to [`MAX_SESSION_ID`] of the characters that mean nothing to any shell or file system.
+fn is_name(name: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    (1..=MAX_SESSION_ID).contains(&name.len()) && name.bytes().all(allowed)
+}
+
+impl TurnId {
+    /// The id.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for TurnId {
+    type Error = IdError;
+
+    fn try_from(id: String) -> Result<Self, IdError> {
+        if is_name(&id) {
+            return Ok(Self(id));
+        }
+        let beginning = id.chars().take(MAX_SESSION_ID).collect();
+        Err(IdError::Turn(beginning))
+    }
+}
+
+impl FromStr for TurnId {
+    type Err = IdError;
+
+    fn from_str(id: &str) -> Result<Self, IdError> {
+        Self::try_from(id.to_owned())
+    }
+}
+
+impl From<TurnId> for String {
+    fn from(id: TurnId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for TurnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -207,12 +258,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_id_is_a_safe_directory_name() {
+    fn a_session_id_is_a_safe_directory_name_and_a_turn_id_one_as_well() {
         for bad in ["", ".", "..", "a/b", "a b", "ä", "a\0", &"x".repeat(65)] {
             assert!(bad.parse::<SessionId>().is_err(), "{bad:?}");
+            assert!(bad.parse::<TurnId>().is_err(), "{bad:?}");
         }
         for good in ["default", "A-Za-z0-9_-", &"x".repeat(64)] {
             assert_eq!(good.parse::<SessionId>().expect("good").as_str(), good);
+            assert_eq!(good.parse::<TurnId>().expect("good").as_str(), good);
         }
     }
 

@@ -1,9 +1,10 @@
 //! What is said. Unknown fields are ignored; unknown types become `Unknown`, are counted and ignored.
 
-use crate::ids::{OutputId, RunId, SessionId};
+use crate::ids::{OutputId, RunId, SessionId, TurnId};
 use crate::outcome::{Cause, Report};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use uuid::Uuid;
 
 /// Executor → gateway.
@@ -173,6 +174,20 @@ pub struct Dispatch {
     /// Milliseconds since 1970 by the gateway's clock, after which it must not be started.
     #[serde(default)]
     pub not_after_ms: Option<u64>,
+    /// The turn that it is part of; none, and no budget, where it is not there. Left out then: a ledger
+    /// compares bodies with those that were written before there were turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
+}
+
+/// The calls that a model issues together: their texts share one budget on each host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// Which turn of the session.
+    pub id: TurnId,
+    /// How many calls it has in all, for this host; null if the caller does not know.
+    #[serde(default)]
+    pub calls: Option<NonZeroU32>,
 }
 
 /// Limits as a caller asks for them; null means the host's default.
@@ -226,6 +241,9 @@ pub struct Read {
     /// How the content travels.
     #[serde(default)]
     pub encoding: Encoding,
+    /// The turn that it is part of; none, and no budget, where it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Turn>,
 }
 
 /// What a read names.

@@ -26,6 +26,7 @@ fn new_run(n: u8, body: u8, not_after_ms: Option<u64>, now_ms: u64, may_start: b
         strategy: StrategyAsked::default(),
         reason: None,
         not_after_ms,
+        turn: None,
     };
     NewRun {
         dispatch: Box::new(dispatch),

@@ -291,6 +291,7 @@ mod tests {
             strategy: StrategyAsked::default(),
             reason: None,
             not_after_ms: None,
+            turn: None,
         }
     }
 

@@ -307,6 +307,7 @@ mod tests {
             strategy: StrategyAsked::default(),
             reason: None,
             not_after_ms: None,
+            turn: None,
         };
         Order::new(dispatch).expect("sound")
     }

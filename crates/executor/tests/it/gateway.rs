@@ -154,6 +154,7 @@ impl Gateway {
                 offset,
                 limit,
                 encoding,
+                turn: None,
             })
             .unwrap();
         self.flush();
@@ -223,6 +224,7 @@ pub(crate) fn command(argv: &[&str]) -> Dispatch {
         strategy: StrategyAsked::default(),
         reason: None,
         not_after_ms: None,
+        turn: None,
     }
 }
 

@@ -8,6 +8,7 @@ mod listener;
 mod outputs;
 mod problem;
 mod runs;
+mod turns;
 
 pub use problem::{Code, Problem, Started};
 

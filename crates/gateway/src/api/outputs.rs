@@ -4,6 +4,7 @@ use super::Api;
 use super::extract::{Params, Segment};
 use super::problem::{Code, Problem};
 use super::runs::{run_id, session};
+use super::turns;
 use crate::fleet::{Command, HostKey, ReadError, Unreachable};
 use axum::Json;
 use axum::extract::State;
@@ -20,6 +21,8 @@ pub(super) struct OfRun {
     offset: Option<u64>,
     limit: Option<u64>,
     encoding: Option<String>,
+    turn: Option<String>,
+    turn_calls: Option<u64>,
 }
 
 /// A page of an output on a host.
@@ -32,6 +35,8 @@ pub(super) struct OfHost {
     offset: Option<u64>,
     limit: Option<u64>,
     encoding: Option<String>,
+    turn: Option<String>,
+    turn_calls: Option<u64>,
 }
 
 /// `GET /v1/runs/{run}/output`: in the run's own session.
@@ -55,8 +60,9 @@ pub(super) async fn of_run(
     let run = run_id(&run)?;
     let range = (query.offset, query.limit, query.encoding.as_deref());
     let target = ReadTarget::Output(OutputId { run, stream });
+    let turn = turns::Asked::in_query(query.turn, query.turn_calls)?;
     let row = api.runs.find(run).await?;
-    let read = read(row.session, target, range)?;
+    let read = read(row.session, target, range, turn)?;
     page(&api, &HostKey::Id(row.host), read).await
 }
 
@@ -69,11 +75,9 @@ pub(super) async fn of_host(
     let query = query.0;
     let session = session(query.session)?;
     let target = target(query.output, query.path)?;
-    let read = read(
-        session,
-        target,
-        (query.offset, query.limit, query.encoding.as_deref()),
-    )?;
+    let turn = turns::Asked::in_query(query.turn, query.turn_calls)?;
+    let range = (query.offset, query.limit, query.encoding.as_deref());
+    let read = read(session, target, range, turn)?;
     let Ok(host) = host.0.parse::<HostKey>();
     page(&api, &host, read).await
 }
@@ -98,6 +102,7 @@ fn read(
     session: SessionId,
     target: ReadTarget,
     (offset, limit, encoding): (Option<u64>, Option<u64>, Option<&str>),
+    turn: Option<turns::Asked>,
 ) -> Result<Read, Problem> {
     if limit == Some(0) {
         return Err(Problem::new(
@@ -122,6 +127,7 @@ fn read(
         offset: offset.unwrap_or(0),
         limit,
         encoding,
+        turn: turn.map(turns::Asked::parse).transpose()?,
     })
 }
 

@@ -42,6 +42,8 @@ pub enum Code {
     InvalidStrategy,
     /// A reason that is too long.
     InvalidReason,
+    /// Not a turn.
+    InvalidTurn,
     /// Not a stream, output id or path.
     InvalidOutput,
     /// No such host.
@@ -142,6 +144,7 @@ impl Code {
             Self::InvalidTimeout => (400, "invalid_timeout", "The timeout is 0", "caller"),
             Self::InvalidLimits => (400, "invalid_limits", "A limit is out of range", "caller"),
             Self::InvalidStrategy => (400, "invalid_strategy", "Not a strategy", "caller"),
+            Self::InvalidTurn => (400, "invalid_turn", "Not a turn", "caller"),
             Self::InvalidReason => (400, "invalid_reason", "The reason is too long", "caller"),
             Self::InvalidOutput => (400, "invalid_output", "Names no output", "caller"),
             Self::UnknownHost => (404, "unknown_host", "There is no such host", "caller"),

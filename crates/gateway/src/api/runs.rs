@@ -4,6 +4,7 @@ use super::Api;
 use super::auth::Principal;
 use super::extract::{Json, Params, Segment, wait_until};
 use super::problem::{Code, Problem, Started};
+use super::turns;
 use crate::fleet::HostKey;
 use crate::runs::{Order, OrderError, RunError, Seen};
 use axum::Extension;
@@ -38,6 +39,8 @@ pub(super) struct NewRun {
     strategy: Option<String>,
     #[serde(default)]
     reason: Option<String>,
+    #[serde(default)]
+    turn: Option<turns::Asked>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -149,6 +152,7 @@ fn order(body: NewRun, Principal(principal): Principal) -> Result<Order, Problem
         strategy: strategy(body.strategy.as_deref())?,
         reason: body.reason,
         not_after_ms: None,
+        turn: body.turn.map(turns::Asked::parse).transpose()?,
     };
     Ok(Order::new(dispatch)?)
 }

@@ -61,6 +61,18 @@ async fn bad_requests_are_refused_by_name() {
             json!({"argv": ["true"], "reason": "x".repeat(1025)}),
             "invalid_reason",
         ),
+        (
+            json!({"argv": ["true"], "turn": {"id": "../x"}}),
+            "invalid_turn",
+        ),
+        (
+            json!({"argv": ["true"], "turn": {"id": "x", "calls": 0}}),
+            "invalid_turn",
+        ),
+        (
+            json!({"argv": ["true"], "turn": {"id": "x", "calls": 1_u64 << 32}}),
+            "invalid_turn",
+        ),
         (json!({"argv": ["true"], "run": "one"}), "invalid_run"),
         (
             json!({"argv": ["true"], "run": uuid::Uuid::nil()}),
@@ -126,6 +138,9 @@ async fn paths_methods_bodies_and_waits_are_refused_by_name() {
         ("GET", "/v1/hosts/web/output?path=/x&limit=0".into(), "", "", (400, "invalid_limits", "n/a")),
         ("GET", "/v1/hosts/web/output?path=/x&encoding=hex".into(), "", "", (400, "invalid_query", "n/a")),
         ("GET", "/v1/hosts/web/output?path=/x&offset=-1".into(), "", "", (400, "invalid_query", "n/a")),
+        ("GET", "/v1/hosts/web/output?path=/x&turn=a.b".into(), "", "", (400, "invalid_turn", "n/a")),
+        ("GET", "/v1/hosts/web/output?path=/x&turn=a&turn_calls=0".into(), "", "", (400, "invalid_turn", "n/a")),
+        ("GET", run("/output?turn_calls=2"), "", "", (400, "invalid_turn", "n/a")),
         ("GET", "/v1/hosts/web/output?path=/x&session=a%20b".into(), "", "", (400, "invalid_session", "n/a")),
         ("GET", "/v1/hosts/web/output?path=/x".into(), "", "", (503, "host_offline", "n/a")),
         ("GET", "/v1/hosts/nobody/output?path=/x".into(), "", "", (404, "unknown_host", "n/a")),
@@ -276,9 +291,11 @@ async fn pages_are_read_in_the_right_session_and_failures_have_names() {
     assert!(
         matches!(asked.target, ReadTarget::Output(id) if id.to_string() == format!("{run}/stderr"))
     );
-    let by_path = "/v1/hosts/web/output?path=/a/b&session=other";
+    assert_eq!(asked.turn, None);
+    let by_path = "/v1/hosts/web/output?path=/a/b&session=other&turn=t-1&turn_calls=3";
     let (_, asked) = read(&caller, by_path, &mut host, Ok(page)).await;
     assert_eq!(asked.session.as_str(), "other");
+    assert_eq!(json!(asked.turn), json!({"id": "t-1", "calls": 3}));
     assert_eq!(asked.target, ReadTarget::Path("/a/b".into()));
     for (reason, status, code) in [
         (ReadFailure::NotFound, 404, "not_found"),

@@ -45,7 +45,7 @@ async fn a_run_goes_out_and_its_result_comes_back() {
     let caller = gateway.caller();
     let body = json!({"argv": ["echo", "hi"], "session": "s1", "env": {"A": "b"}, "cwd": "/tmp",
         "timeout_ms": 5000, "limits": {"max_bytes": 100, "max_lines": 7}, "strategy": "tail",
-        "reason": "a test"});
+        "reason": "a test", "turn": {"id": "t-1"}});
     let asked = caller.post("/v1/hosts/web/runs?wait=15", &body);
     let (answer, dispatch) = tokio::join!(asked, async {
         let dispatch = host.dispatch().await;
@@ -55,6 +55,7 @@ async fn a_run_goes_out_and_its_result_comes_back() {
         dispatch
     });
     assert_eq!(dispatch.principal, "admin");
+    assert_eq!(json!(dispatch.turn), json!({"id": "t-1", "calls": null}));
     assert_eq!(
         (dispatch.argv.len(), dispatch.limits.max_lines),
         (2, Some(7))

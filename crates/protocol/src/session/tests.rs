@@ -41,6 +41,7 @@ fn dispatch(n: u128) -> Dispatch {
         strategy: StrategyAsked::default(),
         reason: None,
         not_after_ms: None,
+        turn: None,
     }
 }
 
@@ -313,5 +314,8 @@ fn a_result_is_repeated_only_after_its_turn() {
     assert_eq!((pair.committed.len(), pair.deliveries), (40, 40));
     pair.agent.repeat_result(7, report(7)).expect("room");
     pair.settle();
-    assert_eq!((pair.committed.len(), pair.deliveries, pair.forgotten), (40, 41, 40));
+    assert_eq!(
+        (pair.committed.len(), pair.deliveries, pair.forgotten),
+        (40, 41, 40)
+    );
 }
