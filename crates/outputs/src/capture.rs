@@ -13,7 +13,8 @@
 //! The shell reads straight into a ring that doubles as the tail window, so that no byte is copied
 //! but those of the head window.
 
-use crate::limits::{FIRST_READ_CHUNK, Limits, READ_CHUNK};
+use crate::index::{IndexBuilder, LineIndex};
+use crate::limits::{FIRST_READ_CHUNK, Limits, READ_CHUNK, SNIFF_WINDOW};
 use crate::text;
 use serde::{Deserialize, Serialize};
 
@@ -116,6 +117,8 @@ pub struct Capture {
     /// Where the next byte goes in the ring.
     at: usize,
     /// How much of the ring before `at` is the newest chunk.
+    /// Of what the file may have.
+    index: IndexBuilder,
     newest: usize,
     /// What the next read may take.
     read_chunk: usize,
@@ -141,6 +144,7 @@ impl Capture {
             read_chunk: FIRST_READ_CHUNK,
         }
     }
+            index: IndexBuilder::default(),
 
     /// Contiguous free space to read into: never empty, at most [`crate::limits::READ_CHUNK`].
     /// Anything that was pending must have been written (or given up) before: what was not
@@ -180,7 +184,10 @@ impl Capture {
         let chunk = &self.ring[self.at..self.at + n];
         let Some(&last) = chunk.last() else { return };
         self.open_line = last != b'\n';
-        self.newlines += bytecount::count(chunk, b'\n') as u64;
+        let kept = self.rule.max_kept.saturating_sub(self.total);
+        let kept = usize::try_from(kept).map_or(n, |kept| kept.min(n));
+        let (kept, beyond) = chunk.split_at(kept);
+        self.newlines += self.index.feed(kept) + text::count_newlines(beyond) as u64;
         self.total += n as u64;
         extend_window(&mut self.head, chunk, self.limits.window());
         if n == self.read_chunk {
@@ -282,6 +289,11 @@ impl Capture {
         Captured {
             total_size: self.total,
             newlines: self.newlines,
+    /// Where lines are in the file as it is so far.
+    pub fn line_index(&self) -> LineIndex {
+        self.index.index_of(self.stored)
+    }
+
             head: self.head,
             tail,
             kept,

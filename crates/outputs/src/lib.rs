@@ -16,6 +16,7 @@
 //! | [`page`] | what one bounded read returns | none |
 //! | [`turn`] | how much text all results of one turn may carry together | none |
 //! | [`receipt`] | the fields that come with a preview | none |
+//! | [`index`] | where lines are in a large file | none |
 //! | [`record`] | what is remembered of a run's outputs, as JSON | none |
 //! | [`store`] | the `.outputs` directory: create, seal, record, read | files |
 #![forbid(unsafe_code)]
@@ -24,6 +25,7 @@ pub mod capture;
 pub mod digest;
 pub mod limits;
 pub mod marker;
+pub mod index;
 pub mod media;
 pub mod page;
 pub mod preview;

@@ -22,8 +22,16 @@ pub const FIRST_READ_CHUNK: usize = 16 * 1024;
 pub const LONGEST_CUT_UNIT: usize = 4;
 /// A stream is judged binary by the characters that begin in its first bytes.
 pub const SNIFF_BYTES: usize = 8_192;
+/// So many bytes decide it: the last character that begins in the first ones counts whole.
+pub const SNIFF_WINDOW: usize = SNIFF_BYTES + LONGEST_CUT_UNIT - 1;
 /// A digest is made when a stream is sealed only up to this size, so that sealing stays short.
 pub const DIGEST_AT_SEAL: u64 = 64 * 1024 * 1024;
+/// A line index knows how many lines end before each block of this many bytes: one block is read in microseconds.
+pub const INDEX_BLOCK: u64 = 64 * 1024;
+/// Blocks that an index tells apart: 1 GiB of them. Beyond, blocks get longer, so that an index stays below 129 KiB.
+pub const MAX_INDEX_ENTRIES: usize = 16_384;
+/// Files up to this size have no line index: counting their lines takes no longer than reading one.
+pub const INDEX_ABOVE: u64 = 1024 * 1024;
 /// Longest name of a session, in bytes: it is a directory's name, too.
 pub const MAX_SESSION_NAME: usize = 64;
 /// What one foreground run may keep; past it the rest is drained and counted as dropped.
@@ -57,9 +65,15 @@ pub enum LimitError {
     /// A limit of 0 would allow no answer at all.
     #[error("{name} is 0; it must be at least 1")]
     Zero {
-        /// `max_bytes`, `max_lines` or `limit`.
+        /// `max_bytes`, `max_lines`, `limit` or `lines`.
         name: &'static str,
     },
+    /// Lines have no number 0.
+    #[error("line is 0; lines are counted from 1, or from -1 for the last one")]
+    LineZero,
+    /// A page begins at one place.
+    #[error("both line and offset are given; a page begins at one of them")]
+    LineAndOffset,
     /// The limit is above this host's ceiling.
     #[error("max_bytes is {asked}; this host allows at most {ceiling}")]
     AboveCeiling {

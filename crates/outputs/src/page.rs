@@ -4,12 +4,16 @@
 //! run of bytes, or CR LF), so that following `next` from anywhere ends, and reaches every byte.
 //! The limit counts the text that leaves; as base64 it counts raw bytes, and no character is heeded.
 
-use crate::limits::{LONGEST_CUT_UNIT, LimitError, MAX_PAGE_BYTES, MAX_PAGE_LINES};
+use crate::limits::{LONGEST_CUT_UNIT, LimitError};
 use crate::text::{self, Kind};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+
+mod ask;
+
+pub use ask::{Ask, Extent, PageCaps, Start};
 
 /// How a page's bytes travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -40,6 +44,12 @@ pub struct Page {
     pub total: u64,
     /// Whether something in `content` stands for bytes that are not text.
     pub lossy: bool,
+    /// The line (from 1) that `content` begins in; null where nobody has counted, and where there is no content.
+    pub line: Option<u64>,
+    /// `blake3:` and hex of the file, as far as it is known.
+    pub digest: Option<String>,
+    /// Whether the file was compared with that digest for this page.
+    pub verified: bool,
 }
 
 /// Of what a page is read.
@@ -51,46 +61,39 @@ pub struct Source {
     pub finished: bool,
 }
 
-/// A read with its limit parsed.
+/// A read of bytes from an offset on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRequest {
     offset: u64,
-    limit: u32,
-    encoding: Encoding,
+    extent: Extent,
 }
 
 impl PageRequest {
     /// `limit` is clamped to what a page may carry; 0 is refused.
     pub fn new(offset: u64, limit: u64, encoding: Encoding) -> Result<Self, LimitError> {
-        if limit == 0 {
-            return Err(LimitError::Zero { name: "limit" });
-        }
-        let most = match encoding {
-            Encoding::Utf8 => MAX_PAGE_BYTES,
-            // Base64 makes 4 characters of 3 bytes.
-            Encoding::Base64 => MAX_PAGE_BYTES / 4 * 3,
-        };
-        let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(most);
-        Ok(Self {
-            offset,
-            limit,
-            encoding,
-        })
+        let extent = Extent::new(Some(limit), None, encoding, PageCaps::default())?;
+        Ok(Self::at(offset, extent))
+    }
+
+    /// As much as `extent` says.
+    pub fn at(offset: u64, extent: Extent) -> Self {
+        Self { offset, extent }
     }
 
     /// The bytes that [`PageRequest::page`] needs: those before the offset tell whether it is
-    /// inside a character, those after the page whether its end is. At most [`MAX_PAGE_BYTES`] and
+    /// inside a character, those after the page whether its end is. At most the page's limit and
     /// a few; empty at or beyond the end.
     pub fn range(&self, total: u64) -> Range<u64> {
         if self.offset >= total {
             return total..total;
         }
-        let (before, after) = match self.encoding {
+        let limit = u64::from(self.extent.limit);
+        let (before, after) = match self.extent.encoding {
             Encoding::Utf8 => {
                 let unit = LONGEST_CUT_UNIT as u64;
-                (unit - 1, u64::from(self.limit).max(unit) + 2 * unit)
+                (unit - 1, limit.max(unit) + 2 * unit)
             }
-            Encoding::Base64 => (0, u64::from(self.limit)),
+            Encoding::Base64 => (0, limit),
         };
         self.offset.saturating_sub(before)..self.offset.saturating_add(after).min(total)
     }
@@ -100,10 +103,11 @@ impl PageRequest {
         if self.offset >= source.total {
             return self.empty(source);
         }
-        match self.encoding {
+        match self.extent.encoding {
             Encoding::Utf8 => self.text_page(window, source),
             Encoding::Base64 => {
-                let bytes = &window[..window.len().min(self.limit as usize)];
+                let bytes = &window[..window.len().min(self.extent.limit as usize)];
+                let bytes = first_lines(bytes, self.extent.lines);
                 let end = self.offset + bytes.len() as u64;
                 let page = self.between(self.offset..end, end < source.total, source);
                 Page {
@@ -133,7 +137,7 @@ impl PageRequest {
         } else {
             rest.len()
         };
-        let end = cut(rest, self.limit as usize).min(readable);
+        let end = cut(rest, self.extent).min(readable);
         let (content, lossy) = text::decode(&rest[..end]);
         let from = range.start + start as u64;
         let page = self.between(from..from + end as u64, end < readable, source);
@@ -154,25 +158,34 @@ impl PageRequest {
         let at_end = source.finished && bytes.end >= source.total;
         Page {
             content: String::new(),
-            encoding: self.encoding,
+            encoding: self.extent.encoding,
             offset: bytes.start,
             next: (!at_end).then_some(bytes.end),
             truncated: more,
             total: source.total,
             lossy: false,
+            line: None,
+            digest: None,
+            verified: false,
         }
     }
 }
 
 /// Raw length of a page that begins with `bytes`.
-fn cut(bytes: &[u8], limit: usize) -> usize {
-    let last_line = memchr::memchr_iter(b'\n', bytes).nth(MAX_PAGE_LINES as usize - 1);
-    let lines = &bytes[..last_line.map_or(bytes.len(), |newline| newline + 1)];
-    match text::prefix_within(lines, limit) {
+fn cut(bytes: &[u8], extent: Extent) -> usize {
+    let lines = first_lines(bytes, extent.lines);
+    match text::prefix_within(lines, extent.limit as usize) {
         0 if bytes.starts_with(b"\r\n") => 2,
         0 => text::first_unit(bytes).map_or(0, |unit| unit.raw),
         raw => raw,
     }
+}
+
+/// The bytes up to the end of that many lines.
+fn first_lines(bytes: &[u8], lines: Option<u32>) -> &[u8] {
+    let Some(lines) = lines else { return bytes };
+    let last = memchr::memchr_iter(b'\n', bytes).nth((lines as usize).saturating_sub(1));
+    &bytes[..last.map_or(bytes.len(), |newline| newline + 1)]
 }
 
 /// Length of what may become something else at the end of a running output: an unfinished

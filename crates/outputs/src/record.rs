@@ -141,6 +141,11 @@ impl Stream {
 }
 
 impl StoredStream {
+
+    /// The name of that file's line index.
+    pub fn index_file_name(self, run: Uuid) -> String {
+        format!("{run}.{}.idx", self.as_str())
+    }
     /// What a record keeps of a receipt whose stream has a file; `None` where it has none.
     pub fn of(receipt: &Receipt, stored: u64, mime: &str) -> Self {
         Self {

@@ -5,6 +5,7 @@
 //!     .lock
 //!     <session>/                          2750
 //!         <run>.<stream>.txt              0640, exact bytes; locked by its runner while it is written
+//!         <run>.<stream>.idx          0640, where lines are in a large file; can be made again
 //!         <run>.json                      0640, the record, written last
 //! ```
 //!
@@ -27,6 +28,9 @@ mod dir;
 mod error;
 mod output_file;
 mod read;
+mod index_file;
+mod lines;
+mod names;
 
 pub use dir::Distrust;
 pub use error::{ReadError, SessionError, StoreError};
@@ -81,6 +85,10 @@ impl OutputKey {
 impl fmt::Display for OutputKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.run, self.stream.as_str())
+
+    fn index_file_name(&self) -> String {
+        self.stream.index_file_name(self.run)
+    }
     }
 }
 

@@ -86,11 +86,15 @@ impl Output {
         self.pipe = None;
     }
 
-    /// The stream's end: what still has to be kept is kept, and the file gets its digest.
+    /// The stream's end: what still has to be kept is kept, and the file gets its line index and its digest.
     pub(crate) fn finish(mut self, place: Place<'_>) -> StreamResult {
         self.capture.end();
         self.save(place);
+        let index = self.capture.line_index();
         let digest = self.file.take().and_then(|file| {
+            if let Err(loss) = file.write_index(&index) {
+                tracing::debug!(?loss, "an output has no line index; a read will make it");
+            }
             let sealed = file.seal();
             sealed
                 .inspect_err(|e| tracing::warn!(?e, "an output has no digest"))

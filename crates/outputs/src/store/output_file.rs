@@ -3,7 +3,8 @@
 use super::dir::{self, MODE_FILE};
 use crate::capture::Loss;
 use crate::digest;
-use crate::limits::DIGEST_AT_SEAL;
+use crate::index::LineIndex;
+use crate::limits::{DIGEST_AT_SEAL, INDEX_ABOVE};
 use crate::record::Stream;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -22,6 +23,7 @@ pub struct OutputFile {
     file: File,
     dir: OwnedFd,
     name: String,
+    index_name: String,
 }
 
 impl OutputFile {
@@ -34,7 +36,13 @@ impl OutputFile {
         let file =
             dir::create_new(dir, &name, OFlag::O_RDWR | OFlag::O_APPEND).map_err(on_create)?;
         let dir = dir.try_clone_to_owned().map_err(|error| loss_of(&error))?;
-        let created = Self { file, dir, name };
+        let index_name = stream.index_file_name(run);
+        let created = Self {
+            file,
+            dir,
+            name,
+            index_name,
+        };
         if let Err(loss) = created.hand_over() {
             // The cause is what matters; what cannot be removed either is an orphan for the sweep.
             let _ = created.remove();
@@ -48,26 +56,7 @@ impl OutputFile {
         self.file
             .try_lock()
             .map_err(|error| loss_of(&error.into()))?;
-        let dir = fstat(&self.dir).map_err(on_write)?;
-        let file = fstat(&self.file).map_err(on_write)?;
-        if (file.st_uid, file.st_gid) != (dir.st_uid, dir.st_gid) {
-            self.chown_like(&dir)?;
-        }
-        fchmod(&self.file, MODE_FILE).map_err(on_write)
-    }
-
-    fn chown_like(&self, dir: &FileStat) -> Result<(), Loss> {
-        let (uid, gid) = (Uid::from_raw(dir.st_uid), Gid::from_raw(dir.st_gid));
-        // Without privileges the group may still be one of ours to give.
-        let owned = fchown(&self.file, Some(uid), Some(gid))
-            .or_else(|_| fchown(&self.file, None, Some(gid)));
-        let file = fstat(&self.file).map_err(on_write)?;
-        let readable = uid.is_root() || file.st_uid == dir.st_uid || file.st_gid == dir.st_gid;
-        match owned {
-            Ok(()) => Ok(()),
-            Err(_) if readable => Ok(()),
-            Err(errno) => Err(on_write(errno)),
-        }
+        give(&self.file, &self.dir)
     }
 
     /// Appends once; returns how much was taken (more than 0 unless both slices are empty), or why
@@ -86,6 +75,24 @@ impl OutputFile {
         }
     }
 
+    /// Writes the line index of the file beside it, if the file is large enough to need one. A loss here costs
+    /// nothing but the time to make it again.
+    pub fn write_index(&self, index: &LineIndex) -> Result<(), Loss> {
+        if index.size() <= INDEX_ABOVE {
+            return Ok(());
+        }
+        let mut file =
+            dir::create_new(&self.dir, &self.index_name, OFlag::O_WRONLY).map_err(on_create)?;
+        let written = file
+            .write_all(&index.to_bytes())
+            .map_err(|error| loss_of(&error))
+            .and_then(|()| give(&file, &self.dir));
+        if written.is_err() {
+            let _ = dir::unlink(&self.dir, &self.index_name);
+        }
+        written
+    }
+
     /// Makes the digest of the file by reading it back; `None` above [`crate::limits::DIGEST_AT_SEAL`] bytes.
     pub fn seal(mut self) -> Result<Option<String>, Loss> {
         let size = self.file.metadata().map_err(|error| loss_of(&error))?.len();
@@ -101,6 +108,29 @@ impl OutputFile {
     /// Removes the file: nothing could be written to it, so it holds nothing for anybody.
     pub fn remove(self) -> Result<(), Loss> {
         dir::unlink(&self.dir, &self.name).map_err(on_write)
+    }
+}
+
+/// Makes a new file that of its directory's owner, and readable by the group.
+fn give(file: &File, dir: &OwnedFd) -> Result<(), Loss> {
+    let of_dir = fstat(dir).map_err(on_write)?;
+    let of_file = fstat(file).map_err(on_write)?;
+    if (of_file.st_uid, of_file.st_gid) != (of_dir.st_uid, of_dir.st_gid) {
+        chown_like(file, &of_dir)?;
+    }
+    fchmod(file, MODE_FILE).map_err(on_write)
+}
+
+fn chown_like(file: &File, dir: &FileStat) -> Result<(), Loss> {
+    let (uid, gid) = (Uid::from_raw(dir.st_uid), Gid::from_raw(dir.st_gid));
+    // Without privileges the group may still be one of ours to give.
+    let owned = fchown(file, Some(uid), Some(gid)).or_else(|_| fchown(file, None, Some(gid)));
+    let of_file = fstat(file).map_err(on_write)?;
+    let readable = uid.is_root() || of_file.st_uid == dir.st_uid || of_file.st_gid == dir.st_gid;
+    match owned {
+        Ok(()) => Ok(()),
+        Err(_) if readable => Ok(()),
+        Err(errno) => Err(on_write(errno)),
     }
 }
 
@@ -152,6 +182,7 @@ mod tests {
             file,
             dir,
             name: "full".into(),
+            index_name: "full".into(),
         };
         assert_eq!(full.append([b"a", b"b"]), Err(Loss::DiskFull));
         assert_eq!(full.append([b"", b""]), Ok(0));

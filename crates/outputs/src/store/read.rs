@@ -1,8 +1,10 @@
 //! Reads: find the output, judge it by its record, read a bounded window of it.
 
 use super::dir::{self, DirError};
-use super::{OutputKey, ReadError, Store, check_session};
-use crate::page::{Encoding, Page, PageRequest, Source};
+use super::lines::{self, LineStart};
+use super::{OutputKey, ReadError, Store, check_session, index_file};
+use crate::limits::INDEX_ABOVE;
+use crate::page::{Ask, Encoding, Extent, Page, PageCaps, PageRequest, Source, Start};
 use crate::record::{MAX_RECORD_BYTES, Record, RecordError, Stream};
 use nix::dir::Dir;
 use nix::errno::Errno;
@@ -16,8 +18,7 @@ use std::path::{Component, Path};
 use uuid::Uuid;
 
 impl Store {
-    /// One page of an output. `limit` is clamped to the page's caps; 0 is refused.
-    /// An output that has no record yet is read as running: `next` at its present end is that offset.
+    /// One page of an output, from an offset on. `limit` is clamped to the page's caps; 0 is refused.
     pub fn read(
         &self,
         key: &OutputKey,
@@ -25,10 +26,30 @@ impl Store {
         limit: u64,
         encoding: Encoding,
     ) -> Result<Page, ReadError> {
-        let request = PageRequest::new(offset, limit, encoding)?;
+        let extent = Extent::new(Some(limit), None, encoding, PageCaps::default())?;
+        let ask = Ask {
+            start: Start::Offset(offset),
+            extent,
+            verify: false,
+        };
+        self.page(key, ask)
+    }
+
+    /// One page of an output. A page that begins at a line may have to read the whole file once, to make its
+    /// line index; one that begins at an offset never does. A line beyond the end gives an empty page at the end.
+    /// An output that has no record yet is read as running: `next` at its present end is that offset.
+    pub fn page(&self, key: &OutputKey, ask: Ask) -> Result<Page, ReadError> {
         let output = key.to_string();
-        let file = self.open_output(key)?;
+        let (dir, file) = self.open_output(key)?;
         let source = self.judge(key, &file)?;
+        let found = Found {
+            dir: &dir,
+            key,
+            file: &file,
+            source,
+        };
+        let start = found.start(ask.start).map_err(ReadError::io(&output))?;
+        let request = PageRequest::at(start.offset, ask.extent);
         let range = request.range(source.total);
         let window = read_window(&file, range.start, range.end).map_err(ReadError::io(&output))?;
         if window.len() as u64 != range.end - range.start {
@@ -39,7 +60,11 @@ impl Store {
                 found,
             });
         }
-        Ok(request.page(&window, source))
+        let mut page = request.page(&window, source);
+        page.line = found
+            .line_of(&page, &start)
+            .map_err(ReadError::io(&output))?;
+        Ok(page)
     }
 
     /// The record of a run, if it is written.
@@ -79,8 +104,8 @@ impl Store {
         }
     }
 
-    /// Opens the file of an output: a regular one, in its own session.
-    fn open_output(&self, key: &OutputKey) -> Result<File, ReadError> {
+    /// Opens the file of an output, a regular one, in its own session; and that session's directory.
+    fn open_output(&self, key: &OutputKey) -> Result<(OwnedFd, File), ReadError> {
         check_session(&key.session)?;
         let output = key.to_string();
         let dir = match dir::open_dir(&self.dir, &key.session) {
@@ -97,7 +122,7 @@ impl Store {
         if !dir::is(stat.st_mode, SFlag::S_IFREG) {
             return Err(ReadError::NotAnOutput(output));
         }
-        Ok(File::from(fd))
+        Ok((dir, File::from(fd)))
     }
 
     /// What the record says about the file. The size is taken after the record: a file without one
@@ -165,6 +190,56 @@ impl Store {
             }
         }
         Ok(false)
+    }
+}
+
+/// A file whose lines somebody asks for.
+struct Found<'a> {
+    dir: &'a OwnedFd,
+    key: &'a OutputKey,
+    file: &'a File,
+    source: Source,
+}
+
+/// Where a page begins, and in which line, where that had to be found out anyway.
+struct PageStart {
+    offset: u64,
+    line: Option<u64>,
+}
+
+impl Found<'_> {
+    fn start(&self, start: Start) -> io::Result<PageStart> {
+        if let Start::Offset(offset) = start {
+            return Ok(PageStart { offset, line: None });
+        }
+        let known = |LineStart { offset, line }| PageStart {
+            offset,
+            line: Some(line),
+        };
+        if let Some(lines) = index_file::at_hand(self.dir, self.key, self.file, self.source)?
+            && let Some(found) = lines.find(start)?
+        {
+            return Ok(known(found));
+        }
+        let lines = index_file::made(self.dir, self.key, self.file, self.source)?;
+        let changed = || io::Error::other("the file changes while it is read");
+        lines.find(start)?.map(known).ok_or_else(changed)
+    }
+
+    /// The line that a page begins in, where that is known or cheap to find out.
+    fn line_of(&self, page: &Page, start: &PageStart) -> io::Result<Option<u64>> {
+        if page.content.is_empty() {
+            return Ok(None);
+        }
+        if page.offset == start.offset && start.line.is_some() {
+            return Ok(start.line);
+        }
+        if page.offset <= INDEX_ABOVE {
+            return lines::count_between(self.file, 0, page.offset).map(|before| Some(before + 1));
+        }
+        let lines = index_file::at_hand(self.dir, self.key, self.file, self.source)?;
+        let at = lines.map(|lines| lines.line_at(page.offset)).transpose()?;
+        Ok(at.map(|at| at.line))
     }
 }
 

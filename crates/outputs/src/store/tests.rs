@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use tempfile::TempDir;
 
+mod lines;
 mod reads;
 
 /// A workspace that goes when the test ends, and a store in it.
