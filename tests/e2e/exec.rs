@@ -56,6 +56,17 @@ fn a_command_gets_what_was_asked_and_nothing_of_ours() {
 }
 
 #[test]
+fn a_log_that_no_terminal_shows_has_no_colours() {
+    let dev = Dev::start(binary());
+    let log = dev.log();
+    for said in ["the spawner listens", "the executor is ready", "connected"] {
+        assert!(log.contains(said), "{said:?} is not in {log}");
+    }
+    assert!(!log.contains('\x1b'), "{log:?}");
+    dev.stop();
+}
+
+#[test]
 fn shell_syntax_is_not_ours_to_expand() {
     let dev = Dev::start(binary());
     let ran = dev.willcall(&[

@@ -4,6 +4,7 @@ use crate::limits::{MAX_BLOCKING_THREADS, SHUTDOWN_TIME};
 use crate::service::{self, ExecutorConfig};
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
@@ -51,7 +52,8 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let filter = EnvFilter::try_from_env("WILLCALL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     // A subscriber that is there already serves as well.
     let _ = log.with_target(false).try_init();
     let Command::Run {

@@ -3,6 +3,7 @@
 use crate::spawner::{self, SpawnerConfig};
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
@@ -34,7 +35,7 @@ enum Role {
 /// Runs the role that `args` (the program's name first) asks for, to its end. Call it before this process
 /// has a second thread or any runtime: a spawner forks without exec.
 ///
-/// Logs go to stderr; `RUST_LOG` chooses them, `info` by default.
+/// Logs go to stderr; `WILLCALL_LOG` chooses them, `info` by default.
 pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
@@ -43,10 +44,11 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_env("WILLCALL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     // A second subscriber in the same process is no reason not to serve.
     let _ = log.with_target(false).try_init();
     let Role::Spawner { socket, allow_uid } = cli.role;

@@ -49,6 +49,29 @@ fn descriptors_are_counted() {
 }
 
 #[test]
+fn one_variable_chooses_what_every_role_logs() {
+    let dir = tempfile::TempDir::new().expect("a directory");
+    let socket = dir.path().join("spawner.sock");
+    for (log, is_silent) in [("info", false), ("off", true)] {
+        let mut spawner = spawner_command(&socket)
+            .env("WILLCALL_LOG", log)
+            .env("RUST_LOG", "trace")
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a spawner");
+        eventually("the spawner listens", || UnixStream::connect(&socket).ok());
+        let pid = Pid::from_raw(i32::try_from(spawner.id()).expect("a pid"));
+        kill(pid, Signal::SIGTERM).expect("signalled");
+        let mut said = String::new();
+        let mut stderr = spawner.stderr.take().expect("piped");
+        stderr.read_to_string(&mut said).expect("text");
+        spawner.wait().expect("ended");
+        assert_eq!(said.is_empty(), is_silent, "{log}: {said}");
+        assert!(!said.contains("TRACE"), "{said}");
+    }
+}
+
+#[test]
 fn a_peer_that_stands_still_blocks_nobody() {
     let spawner = Spawner::start();
     let mut stalled = spawner.connect();
