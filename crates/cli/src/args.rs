@@ -189,7 +189,7 @@ pub struct ReadArgs {
 #[group(required = true, multiple = false)]
 pub struct TargetArgs {
     /// A held output, by its id.
-    #[arg(long, value_name = "RUN/STREAM")]
+    #[arg(long, value_name = "ID")]
     pub output: Option<OutputId>,
     /// A held output, by its path on the host.
     #[arg(long, value_name = "PATH")]

@@ -193,15 +193,15 @@ impl Client {
         }
     }
 
-    /// The host that holds an output: the only one, or the one that ran the run.
+    /// The host that holds an output: the only one, or the one that ran the run. A parcel may be anywhere.
     pub fn holder(&self, output: OutputId) -> Result<String, Failure> {
-        match self.host(None) {
-            Err(Failure::WhichHost(names)) if !names.is_empty() => {
-                let run = Call::get(format!("/v1/runs/{}", output.run));
+        match (self.host(None), output) {
+            (Err(Failure::WhichHost(names)), OutputId::Stream { run, .. }) if !names.is_empty() => {
+                let run = Call::get(format!("/v1/runs/{run}"));
                 let outcome: Answer<Outcome> = self.call(&run, Patience::default())?;
                 Ok(outcome.value.host)
             }
-            found => found,
+            (found, _) => found,
         }
     }
 

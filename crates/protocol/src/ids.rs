@@ -39,14 +39,19 @@ pub enum Stream {
     Tty,
 }
 
-/// The id of an output: `RUN/STREAM`.
+/// The id of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct OutputId {
-    /// The run.
-    pub run: RunId,
-    /// Its stream.
-    pub stream: Stream,
+pub enum OutputId {
+    /// A stream of a run: `RUN/STREAM`.
+    Stream {
+        /// The run.
+        run: RunId,
+        /// Its stream.
+        stream: Stream,
+    },
+    /// A parcel, held under the hash of its bytes: its digest, `blake3:` and 64 digits.
+    Parcel([u8; 32]),
 }
 
 /// A name that is not one.
@@ -59,7 +64,7 @@ pub enum IdError {
     #[error("{0:?} is not a turn id: 1 to 64 of A-Z a-z 0-9 _ -")]
     Turn(String),
     /// Not an output id.
-    #[error("{0:?} is not an output id: RUN/stdout, RUN/stderr or RUN/tty")]
+    #[error("{0:?} is not an output id: RUN/stdout, RUN/stderr, RUN/tty or blake3:DIGEST")]
     Output(String),
     /// Not a UUID.
     #[error("{0:?} is not a UUID")]
@@ -69,6 +74,8 @@ pub enum IdError {
     AgentUri(String),
 }
 
+const PARCEL_PREFIX: &str = "blake3:";
+const PARCEL_DIGITS: usize = 64;
 const AGENT_URI_PREFIX: &str = "spiffe://willcall/agent/";
 
 impl AgentId {
@@ -203,8 +210,11 @@ impl FromStr for OutputId {
 
     fn from_str(id: &str) -> Result<Self, IdError> {
         let wrong = || IdError::Output(id.chars().take(128).collect());
+        if let Some(hex) = id.strip_prefix(PARCEL_PREFIX) {
+            return unhex(hex).map(Self::Parcel).ok_or_else(wrong);
+        }
         let (run, stream) = id.split_once('/').ok_or_else(wrong)?;
-        Ok(Self {
+        Ok(Self::Stream {
             run: run.parse().map_err(|_| wrong())?,
             stream: stream.parse().map_err(|_| wrong())?,
         })
@@ -227,8 +237,27 @@ impl From<OutputId> for String {
 
 impl fmt::Display for OutputId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.run, self.stream.as_str())
+        match self {
+            Self::Stream { run, stream } => write!(f, "{run}/{}", stream.as_str()),
+            Self::Parcel(hash) => {
+                f.write_str(PARCEL_PREFIX)?;
+                hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
     }
+}
+
+/// One digest has one id: 64 digits, no capitals.
+fn unhex(hex: &str) -> Option<[u8; 32]> {
+    let digit = |b: &u8| b.is_ascii_digit() || (b'a'..=b'f').contains(b);
+    let mut hash = [0; 32];
+    if hex.len() != PARCEL_DIGITS || !hex.as_bytes().iter().all(digit) {
+        return None;
+    }
+    for (byte, pair) in hash.iter_mut().zip(hex.as_bytes().chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(hash)
 }
 
 macro_rules! uuid_id {
@@ -284,17 +313,24 @@ mod tests {
     }
 
     #[test]
-    fn an_output_id_is_a_run_and_a_stream() {
-        let id = OutputId {
+    fn an_output_id_is_a_run_and_a_stream_or_a_digest() {
+        let id = OutputId::Stream {
             run: RunId(Uuid::from_u128(5)),
             stream: Stream::Stderr,
         };
         assert_eq!(id.to_string().parse(), Ok(id));
+        let parcel = OutputId::Parcel([0xa5; 32]);
+        assert_eq!(parcel.to_string(), format!("blake3:{}", "a5".repeat(32)));
+        assert_eq!(parcel.to_string().parse(), Ok(parcel));
         for bad in [
             "",
             "x/stdout",
             "00000000-0000-0000-0000-000000000005",
             "00000000-0000-0000-0000-000000000005/../x",
+            &format!("blake3:{}", "a5".repeat(31)),
+            &format!("blake3:{}", "A5".repeat(32)),
+            &format!("blake3:{}", "+5".repeat(32)),
+            &"a5".repeat(32),
         ] {
             assert!(bad.parse::<OutputId>().is_err(), "{bad}");
         }

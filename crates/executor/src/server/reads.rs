@@ -7,7 +7,7 @@ use willcall_outputs::limits::MAX_PAGE_BYTES;
 use willcall_outputs::page::{Encoding as PageEncoding, Page};
 use willcall_outputs::record::Stream as Stored;
 use willcall_outputs::store::{OutputKey, ReadError, Store};
-use willcall_protocol::ids::Stream;
+use willcall_protocol::ids::{OutputId, Stream};
 use willcall_protocol::message::{Encoding, PageReport, Read, ReadFailure, ReadTarget, ToGateway};
 
 /// Reads a page and answers, in any case. Blocks.
@@ -32,15 +32,18 @@ pub(super) fn answer(store: &Store, read: &Read) -> ToGateway {
 fn page(store: &Store, read: &Read) -> Result<Page, ReadError> {
     let session = read.session.as_str();
     let key = match &read.target {
-        ReadTarget::Output(id) => OutputKey {
+        ReadTarget::Output(OutputId::Stream { run, stream }) => OutputKey {
             session: session.to_owned(),
-            run: id.run.0,
-            stream: match id.stream {
+            run: run.0,
+            stream: match stream {
                 Stream::Stdout => Stored::Stdout,
                 Stream::Stderr => Stored::Stderr,
                 Stream::Tty => Stored::Tty,
             },
         },
+        ReadTarget::Output(id @ OutputId::Parcel(_)) => {
+            return Err(ReadError::NotFound(id.to_string()));
+        }
         ReadTarget::Path(path) => store.resolve(session, Path::new(path))?,
     };
     let encoding = match read.encoding {

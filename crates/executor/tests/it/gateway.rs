@@ -233,5 +233,5 @@ pub(crate) fn shell(script: &str) -> Dispatch {
 }
 
 pub(crate) fn output(run: RunId, stream: Stream) -> ReadTarget {
-    ReadTarget::Output(OutputId { run, stream })
+    ReadTarget::Output(OutputId::Stream { run, stream })
 }

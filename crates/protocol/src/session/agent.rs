@@ -141,7 +141,10 @@ impl AgentSession {
         if seq > self.sent {
             return Ok(());
         }
-        self.send(ToGateway::Finished { seq, report: Box::new(report) })
+        self.send(ToGateway::Finished {
+            seq,
+            report: Box::new(report),
+        })
     }
 
     /// How many messages of unknown types came.
