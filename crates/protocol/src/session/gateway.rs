@@ -210,7 +210,10 @@ impl GatewaySession {
 
     /// The next message to send.
     pub fn poll_transmit(&mut self) -> Option<ToAgent> {
-        self.queue.pop_front()
+        let next = self.queue.pop_front();
+        // There is room again for a dispatch that found none.
+        let _ = self.fill_window();
+        next
     }
 
     /// How many messages of unknown types came.
@@ -245,12 +248,15 @@ impl GatewaySession {
 
     fn answered(&mut self, run: RunId) {
         self.unanswered.remove(&run);
-        // A full queue is found by the next call that may fail; the dispatch goes on waiting until then.
+        // Where the queue is full the dispatch goes on waiting: `poll_transmit` makes room.
         let _ = self.fill_window();
     }
 
     fn fill_window(&mut self) -> Result<(), SessionError> {
         while self.is_open() && self.unanswered.len() < MAX_DISPATCHES_IN_FLIGHT {
+            if self.queue.len() >= MAX_QUEUED && !self.waiting.is_empty() {
+                return Err(SessionError::Stalled);
+            }
             let Some(dispatch) = self.waiting.pop_front() else {
                 break;
             };

@@ -83,7 +83,7 @@ impl Pair {
     }
 
     fn finish(&mut self, n: u128) {
-        let seq = u64::try_from(self.outbox.len()).expect("small") + 1;
+        let seq = u64::try_from(self.outbox.len().saturating_add(1)).expect("small");
         self.outbox.push((seq, report(n)));
     }
 
@@ -98,15 +98,15 @@ impl Pair {
         let down = self.gateway.poll_transmit();
         let idle = up.is_none() && down.is_none();
         if let Some(message) = up {
-            self.to_gateway(message);
+            self.deliver_up(message);
         }
         if let Some(message) = down {
-            self.to_agent(message);
+            self.deliver_down(message);
         }
         !idle
     }
 
-    fn to_gateway(&mut self, message: ToGateway) {
+    fn deliver_up(&mut self, message: ToGateway) {
         match self.gateway.handle(message, self.now).expect("sound") {
             Some(GatewayEvent::Hello(_)) => {
                 let resume_from = self.committed.last().copied().unwrap_or(0);
@@ -115,7 +115,7 @@ impl Pair {
                     .expect("greeted");
             }
             Some(GatewayEvent::Finished { seq, .. }) => {
-                self.deliveries += 1;
+                self.deliveries = self.deliveries.saturating_add(1);
                 self.committed.insert(seq);
                 self.gateway.committed(seq).expect("room");
             }
@@ -123,7 +123,7 @@ impl Pair {
         }
     }
 
-    fn to_agent(&mut self, message: ToAgent) {
+    fn deliver_down(&mut self, message: ToAgent) {
         for event in self.agent.handle(message, self.now).expect("sound") {
             match event {
                 AgentEvent::Acked(seq) => self.forgotten = self.forgotten.max(seq),
@@ -195,11 +195,30 @@ fn dispatches_beyond_the_window_wait_and_then_go_in_order() {
     (0..200).for_each(|n| pair.gateway.dispatch(dispatch(n)).expect("room"));
     let at_once = std::iter::from_fn(|| pair.gateway.poll_transmit()).collect::<Vec<_>>();
     assert_eq!(at_once.len(), MAX_DISPATCHES_IN_FLIGHT);
-    at_once
-        .into_iter()
-        .for_each(|message| pair.to_agent(message));
+    for message in at_once {
+        pair.deliver_down(message);
+    }
     pair.settle();
     assert_eq!(pair.dispatched, all);
+}
+
+/// An answer makes room in the window, but there is none in the queue.
+#[test]
+fn a_dispatch_that_finds_the_queue_full_goes_out_later() {
+    let mut pair = Pair::new();
+    pair.settle();
+    let window = u128::try_from(MAX_DISPATCHES_IN_FLIGHT).expect("small");
+    (0..=window).for_each(|n| pair.gateway.dispatch(dispatch(n)).expect("room"));
+    let at_once = std::iter::from_fn(|| pair.gateway.poll_transmit()).collect::<Vec<_>>();
+    while pair.gateway.cancel(run(0)).is_ok() {}
+    for message in at_once {
+        pair.deliver_down(message);
+    }
+    while let Some(answer) = pair.agent.poll_transmit() {
+        pair.deliver_up(answer);
+    }
+    pair.settle();
+    assert_eq!(pair.dispatched.last(), Some(&run(window)));
 }
 
 #[test]
