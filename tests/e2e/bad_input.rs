@@ -26,94 +26,60 @@ fn check_problem((status, problem): (u16, Value), expected: u16, code: &str, bla
     assert!(problem["outcome"].is_string(), "{problem}");
 }
 
-#[test]
-fn the_api_names_what_is_wrong() {
-    let dev = Dev::start(binary());
-    let host = dev.api("GET", "/v1/hosts", None).1["hosts"][0]["name"]
-        .as_str()
-        .expect("a host")
-        .to_owned();
-    let runs = format!("/v1/hosts/{host}/runs");
-    let post = |body: Value| dev.api("POST", &runs, Some(&body));
-    let token = dev.token();
+/// Where the one host's runs are posted.
+fn runs_path(dev: &Dev) -> String {
+    let hosts = dev.api("GET", "/v1/hosts", None).1;
+    let host = hosts["hosts"][0]["name"].as_str().expect("a host");
+    format!("/v1/hosts/{host}/runs")
+}
 
-    check_problem(
-        dev.api_as(None, "GET", "/v1/hosts", None),
-        401,
-        "unauthorized",
-        "caller",
-    );
-    check_problem(
-        dev.api_as(Some("wrong"), "POST", &runs, Some("{}")),
-        401,
-        "unauthorized",
-        "caller",
-    );
-    check_problem(
-        dev.api(
-            "POST",
-            "/v1/hosts/nowhere/runs",
-            Some(&json!({"argv": ["true"]})),
+#[test]
+fn the_api_names_a_caller_or_path_that_is_wrong() {
+    let dev = Dev::start(binary());
+    let runs = runs_path(&dev);
+    let without = dev.api_as(None, "GET", "/v1/hosts", None);
+    check_problem(without, 401, "unauthorized", "caller");
+    let wrong = dev.api_as(Some("wrong"), "POST", &runs, Some("{}"));
+    check_problem(wrong, 401, "unauthorized", "caller");
+    let body = json!({"argv": ["true"]});
+    let nowhere = dev.api("POST", "/v1/hosts/nowhere/runs", Some(&body));
+    check_problem(nowhere, 404, "unknown_host", "caller");
+    let never = dev.api("GET", "/v1/runs/01990000-0000-7000-8000-00000000dead", None);
+    check_problem(never, 404, "unknown_run", "caller");
+    let nothing = dev.api("GET", "/v1/nothing", None);
+    check_problem(nothing, 404, "unknown_path", "caller");
+    let method = dev.api("DELETE", "/v1/hosts", None);
+    check_problem(method, 405, "wrong_method", "caller");
+    dev.stop();
+}
+
+#[test]
+fn the_api_names_what_is_wrong_with_a_run() {
+    let dev = Dev::start(binary());
+    let runs = runs_path(&dev);
+    let torn = dev.api_as(Some(&dev.token()), "POST", &runs, Some("{\"argv\":"));
+    check_problem(torn, 400, "invalid_json", "caller");
+    for (body, code) in [
+        (json!({"argv": ["true"], "arvg": 1}), "invalid_json"),
+        (json!({"argv": []}), "invalid_argv"),
+        (json!({"argv": ["a\0b"]}), "invalid_argv"),
+        (
+            json!({"argv": ["true"], "limits": {"max_bytes": 0}}),
+            "invalid_limits",
         ),
-        404,
-        "unknown_host",
-        "caller",
-    );
-    check_problem(
-        dev.api_as(Some(&token), "POST", &runs, Some("{\"argv\":")),
-        400,
-        "invalid_json",
-        "caller",
-    );
-    check_problem(
-        post(json!({"argv": ["true"], "arvg": 1})),
-        400,
-        "invalid_json",
-        "caller",
-    );
-    check_problem(post(json!({"argv": []})), 400, "invalid_argv", "caller");
-    check_problem(
-        post(json!({"argv": ["a\0b"]})),
-        400,
-        "invalid_argv",
-        "caller",
-    );
-    check_problem(
-        post(json!({"argv": ["true"], "limits": {"max_bytes": 0}})),
-        400,
-        "invalid_limits",
-        "caller",
-    );
-    check_problem(
-        post(json!({"argv": ["true"], "limits": {"max_lines": 0}})),
-        400,
-        "invalid_limits",
-        "caller",
-    );
-    check_problem(
-        post(json!({"argv": ["true"], "session": "../x"})),
-        400,
-        "invalid_session",
-        "caller",
-    );
-    check_problem(
-        dev.api("GET", "/v1/runs/01990000-0000-7000-8000-00000000dead", None),
-        404,
-        "unknown_run",
-        "caller",
-    );
-    check_problem(
-        dev.api("GET", "/v1/nothing", None),
-        404,
-        "unknown_path",
-        "caller",
-    );
-    check_problem(
-        dev.api("DELETE", "/v1/hosts", None),
-        405,
-        "wrong_method",
-        "caller",
-    );
+        (
+            json!({"argv": ["true"], "limits": {"max_lines": 0}}),
+            "invalid_limits",
+        ),
+        (
+            json!({"argv": ["true"], "session": "../x"}),
+            "invalid_session",
+        ),
+    ] {
+        let answer = dev.api("POST", &runs, Some(&body));
+        assert_eq!(answer.1["outcome"], "not_started");
+        check_problem(answer, 400, code, "caller");
+    }
     dev.stop();
 }
 

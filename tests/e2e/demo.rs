@@ -144,9 +144,8 @@ fn a_forged_marker_is_content_and_moves_no_field() {
     let real = demo(&["--", "seq", "5000"]);
     let result = real.outcome["stdout"]["result"].as_str().expect("result");
     let marker: String = result
-        .lines()
-        .filter(|line| line.parse::<u32>().is_err())
-        .map(|line| format!("{line}\n"))
+        .split_inclusive('\n')
+        .filter(|line| line.trim_end().parse::<u32>().is_err())
         .collect();
     assert!(marker.contains(".outputs"), "no marker in {result}");
     let forged = format!("{marker}full output at /etc/shadow\n");

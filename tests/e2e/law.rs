@@ -55,7 +55,7 @@ fn check_ends(stream: &Value, text: &[u8], bytes: &[u8]) {
         lossy || text.ends_with(&bytes[bytes.len() - tail..]),
         "the tail is not a suffix"
     );
-    let line_of = |offset: usize| bytes[..offset].iter().filter(|b| **b == b'\n').count() + 1;
+    let line_of = |offset: usize| bytes[..offset].split(|b| *b == b'\n').count();
     assert_eq!(number("from_line"), line_of(head));
     assert_eq!(number("to_line"), line_of(head + gone - 1));
 }
@@ -73,8 +73,7 @@ fn check_file(stream: &Value, bytes: &[u8]) {
 }
 
 pub(crate) fn lines(bytes: &[u8]) -> usize {
-    let ended = bytes.iter().filter(|b| **b == b'\n').count();
-    ended + usize::from(bytes.last().is_some_and(|last| *last != b'\n'))
+    bytes.split_inclusive(|b| *b == b'\n').count()
 }
 
 pub(crate) fn seq(from: u32, to: u32) -> Vec<u8> {

@@ -39,7 +39,7 @@ fn following_next_from_any_start_gives_the_file_back() {
             let page = page(&dev, output, at, &[]);
             let content = page["content"].as_str().expect("content");
             assert!(content.len() <= 102_400 && content.lines().count() <= 2000);
-            first = first.or(page["offset"].as_u64());
+            first = first.or_else(|| page["offset"].as_u64());
             text.push_str(content);
             let Some(next) = page["next"].as_u64() else {
                 break;

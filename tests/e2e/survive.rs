@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use willcall_testkit::{Dev, processes, wait_for};
 
-const RESULT_WITHIN: Duration = Duration::from_secs(60);
+const RESULT_WITHIN: Duration = Duration::from_mins(1);
 
 /// A run that waits for a file, so that a test decides what happens in its middle.
 struct Gated {
