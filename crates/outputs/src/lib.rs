@@ -18,6 +18,7 @@
 //! | [`receipt`] | the fields that come with a preview | none |
 //! | [`index`] | where lines are in a large file | none |
 //! | [`record`] | what is remembered of a run's outputs, as JSON | none |
+//! | [`retention`] | which held outputs go, and why | none |
 //! | [`store`] | the `.outputs` directory: create, seal, record, read | files |
 #![forbid(unsafe_code)]
 
@@ -31,6 +32,7 @@ pub mod page;
 pub mod preview;
 pub mod receipt;
 pub mod record;
+pub mod retention;
 pub mod store;
 pub mod text;
 pub mod turn;

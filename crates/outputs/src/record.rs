@@ -34,6 +34,9 @@ pub enum RecordError {
         /// The session that it says.
         session: String,
     },
+    /// It stands at the place of another parcel's record.
+    #[error("the record is that of parcel {0}")]
+    OtherParcel(String),
 }
 
 /// `<run>.json`, written last: an output without a record was never finished.
@@ -138,14 +141,14 @@ impl Stream {
     pub fn file_name(self, run: Uuid) -> String {
         format!("{run}.{}.txt", self.as_str())
     }
-}
-
-impl StoredStream {
 
     /// The name of that file's line index.
     pub fn index_file_name(self, run: Uuid) -> String {
         format!("{run}.{}.idx", self.as_str())
     }
+}
+
+impl StoredStream {
     /// What a record keeps of a receipt whose stream has a file; `None` where it has none.
     pub fn of(receipt: &Receipt, stored: u64, mime: &str) -> Self {
         Self {

@@ -7,6 +7,7 @@
 //!         <run>.<stream>.txt              0640, exact bytes; locked by its runner while it is written
 //!         <run>.<stream>.idx          0640, where lines are in a large file; can be made again
 //!         <run>.json                      0640, the record, written last
+//!         <hash>.txt, <hash>.json         0640, a parcel and its record
 //! ```
 //!
 //! An output without a record is a running one, or one whose record is not written yet.
@@ -22,19 +23,25 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use uuid::Uuid;
 
 mod dir;
 mod error;
-mod output_file;
-mod read;
 mod index_file;
 mod lines;
 mod names;
+mod output_file;
+mod parcel;
+mod read;
+mod sweep;
+mod verify;
 
 pub use dir::Distrust;
 pub use error::{ReadError, SessionError, StoreError};
 pub use output_file::OutputFile;
+pub use parcel::Parcel;
+pub use sweep::{Survey, Swept};
 
 /// The store's directory in its workspace.
 const DIRECTORY: &str = ".outputs";
@@ -79,16 +86,16 @@ impl OutputKey {
     fn file_name(&self) -> String {
         self.stream.file_name(self.run)
     }
+
+    fn index_file_name(&self) -> String {
+        self.stream.index_file_name(self.run)
+    }
 }
 
 /// The id for reads, `RUN/STREAM`.
 impl fmt::Display for OutputKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.run, self.stream.as_str())
-
-    fn index_file_name(&self) -> String {
-        self.stream.index_file_name(self.run)
-    }
     }
 }
 
@@ -97,7 +104,10 @@ impl fmt::Display for OutputKey {
 pub struct Store {
     root: PathBuf,
     dir: OwnedFd,
-    _lock: File,
+    /// Its modification time is that of the last sweep.
+    lock: File,
+    parcels: Mutex<()>,
+    records: Mutex<()>,
 }
 
 impl Store {
@@ -118,7 +128,9 @@ impl Store {
         Ok(Self {
             root,
             dir,
-            _lock: lock,
+            lock,
+            parcels: Mutex::new(()),
+            records: Mutex::new(()),
         })
     }
 
@@ -127,10 +139,12 @@ impl Store {
         &self.root
     }
 
-    /// The session's directory, created if missing, for a runner to create its files in.
+    /// The session's directory, created if missing, for a runner to create its files in. As long as the
+    /// descriptor or a copy of it is open, wherever, no sweep takes the directory away.
     pub fn session_dir(&self, session: &str) -> Result<OwnedFd, StoreError> {
         check_session(session)?;
-        dir::ensure_dir(&self.dir, session).map_err(StoreError::dir(&self.root.join(session)))
+        dir::ensure_shared_dir(&self.dir, session)
+            .map_err(StoreError::dir(&self.root.join(session)))
     }
 
     /// Where a stream's file is, or would be.
@@ -149,6 +163,7 @@ impl Store {
         let name = Record::file_name(run);
         let path = self.root.join(&record.session).join(&name);
         let temporary = format!(".{name}.tmp");
+        let _exclusive = self.records.lock().unwrap_or_else(PoisonError::into_inner);
         // Only this store writes records: one that is there is from a crash in the middle.
         let _ = dir::unlink(&dir, &temporary);
         write_synced(&dir, &temporary, &json).map_err(StoreError::io("write", &path))?;

@@ -17,6 +17,9 @@ const MODE_DIR: Mode = Mode::from_bits_truncate(0o2750);
 const MODE_NEW_FILE: Mode = Mode::from_bits_truncate(0o600);
 const MODE_NEW_DIR: Mode = Mode::from_bits_truncate(0o700);
 
+/// A sweep removes an empty directory at most once an hour.
+const MAX_TRIES: usize = 8;
+
 /// Why a directory of the store cannot be used.
 #[derive(Debug, Clone, Copy, Error)]
 pub(super) enum DirError {
@@ -107,6 +110,20 @@ pub(super) fn ensure_dir(parent: impl AsFd, name: &str) -> Result<OwnedFd, DirEr
         fchmod(&dir, MODE_DIR)?;
     }
     Ok(dir)
+}
+
+/// The same, locked (shared): whoever wants to remove the directory locks it alone.
+pub(super) fn ensure_shared_dir(parent: impl AsFd, name: &str) -> Result<OwnedFd, DirError> {
+    for _ in 0..MAX_TRIES {
+        let dir = File::from(ensure_dir(&parent, name)?);
+        dir.lock_shared()
+            .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(0)))?;
+        // Gone between the two: then there is a new one to be made.
+        if fstat(&dir)?.st_nlink > 0 {
+            return Ok(dir.into());
+        }
+    }
+    Err(Errno::ENOENT.into())
 }
 
 /// The permission bits of a directory that is ours and that nobody else may write to.

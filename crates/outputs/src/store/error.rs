@@ -39,6 +39,14 @@ pub enum StoreError {
         /// Why not.
         source: RecordError,
     },
+    /// The record of a parcel cannot be written as JSON.
+    #[error("cannot write the record of {path}")]
+    ParcelRecord {
+        /// The parcel.
+        path: PathBuf,
+        /// Why not.
+        source: RecordError,
+    },
     /// The file system refused.
     #[error("cannot {what} {path}")]
     Io {
@@ -101,6 +109,21 @@ pub enum ReadError {
         /// Bytes of the file.
         found: u64,
     },
+    /// The file's bytes are not those that its record was made of.
+    #[error(
+        "output {output} is damaged: its record says {recorded}, its file has the digest {found}"
+    )]
+    Altered {
+        /// The output.
+        output: String,
+        /// The digest by the record.
+        recorded: String,
+        /// The digest of the file.
+        found: String,
+    },
+    /// There is nothing yet to verify it by.
+    #[error("output {0} is still being written: it has no digest yet to verify it by")]
+    Unfinished(String),
     /// The record says that there is a file, and there is none.
     #[error("the file of output {0} is gone; its record is still there")]
     Missing(String),

@@ -8,7 +8,7 @@ use crate::index::{IndexError, LineIndex, MAX_LEN};
 use crate::limits::INDEX_ABOVE;
 use crate::page::Source;
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, renameat};
+use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fchmod};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -22,22 +22,16 @@ fn read(dir: &OwnedFd, name: &str, size: u64) -> io::Result<Result<LineIndex, In
     Ok(LineIndex::from_bytes(&bytes, size))
 }
 
-/// Puts an index in its place, whole, over what may be there.
+/// Puts an index in the place of what may be there. Under its own name from the start: who reads one that is
+/// half written makes it again, and two who write it write the same.
 fn replace(dir: &OwnedFd, name: &str, index: &LineIndex) -> io::Result<()> {
-    let temporary = format!(".{name}.tmp");
-    match dir::unlink(dir, &temporary) {
+    match dir::unlink(dir, name) {
         Ok(()) | Err(Errno::ENOENT) => {}
         Err(errno) => return Err(errno.into()),
     }
-    let mut file = dir::create_new(dir, &temporary, OFlag::O_WRONLY)?;
-    let written = file
-        .write_all(&index.to_bytes())
-        .and_then(|()| Ok(fchmod(&file, MODE_FILE)?))
-        .and_then(|()| Ok(renameat(dir, temporary.as_str(), dir, name)?));
-    if written.is_err() {
-        let _ = dir::unlink(dir, &temporary);
-    }
-    written
+    let mut file = dir::create_new(dir, name, OFlag::O_WRONLY)?;
+    file.write_all(&index.to_bytes())?;
+    Ok(fchmod(&file, MODE_FILE)?)
 }
 
 /// The lines of an output, if that is cheap: small, or with an index that is sound.

@@ -41,7 +41,14 @@ impl Store {
     pub fn page(&self, key: &OutputKey, ask: Ask) -> Result<Page, ReadError> {
         let output = key.to_string();
         let (dir, file) = self.open_output(key)?;
-        let source = self.judge(key, &file)?;
+        let judged = self.judge(key, &file)?;
+        let source = judged.source;
+        let (digest, verified) = if ask.verify {
+            let verified = self.verify(key, &dir, &file, &judged)?;
+            (Some(verified.digest), verified.compared)
+        } else {
+            (judged.digest, false)
+        };
         let found = Found {
             dir: &dir,
             key,
@@ -64,6 +71,8 @@ impl Store {
         page.line = found
             .line_of(&page, &start)
             .map_err(ReadError::io(&output))?;
+        page.digest = digest;
+        page.verified = verified;
         Ok(page)
     }
 
@@ -127,27 +136,28 @@ impl Store {
 
     /// What the record says about the file. The size is taken after the record: a file without one
     /// may still grow.
-    fn judge(&self, key: &OutputKey, file: &File) -> Result<Source, ReadError> {
+    fn judge(&self, key: &OutputKey, file: &File) -> Result<Judged, ReadError> {
         let output = key.to_string();
         let record = self.record(&key.session, key.run)?;
         let found = file.metadata().map_err(ReadError::io(&output))?.len();
-        let Some(record) = record else {
-            return Ok(Source {
+        let judged = |finished, digest| Judged {
+            source: Source {
                 total: found,
-                finished: false,
-            });
+                finished,
+            },
+            digest,
         };
-        match record.streams.get(&key.stream) {
+        let Some(mut record) = record else {
+            return Ok(judged(false, None));
+        };
+        match record.streams.remove(&key.stream) {
             None => Err(ReadError::NotFound(output)),
             Some(stream) if stream.stored != found => Err(ReadError::Damaged {
                 output,
                 recorded: stream.stored,
                 found,
             }),
-            Some(_) => Ok(Source {
-                total: found,
-                finished: true,
-            }),
+            Some(stream) => Ok(judged(true, stream.digest)),
         }
     }
 
@@ -191,6 +201,12 @@ impl Store {
         }
         Ok(false)
     }
+}
+
+/// A file and what its record says about it.
+pub(super) struct Judged {
+    pub(super) source: Source,
+    pub(super) digest: Option<String>,
 }
 
 /// A file whose lines somebody asks for.
@@ -278,7 +294,7 @@ fn parse_path(path: &Path) -> Option<(&Path, OutputKey)> {
 }
 
 /// Reads a record of bounded length, which must be that of this run and session.
-fn read_record(dir: &OwnedFd, session: &str, run: Uuid) -> Result<Option<Record>, ReadError> {
+pub(super) fn read_record(dir: &OwnedFd, session: &str, run: Uuid) -> Result<Option<Record>, ReadError> {
     let output = run.to_string();
     let fd = match dir::open(dir, &Record::file_name(run), OFlag::O_RDONLY, Mode::empty()) {
         Ok(fd) => fd,

@@ -12,7 +12,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use tempfile::TempDir;
 
 mod lines;
+mod parcels;
 mod reads;
+mod sweeps;
 
 /// A workspace that goes when the test ends, and a store in it.
 struct Fixture {
