@@ -77,6 +77,8 @@ pub enum Loss {
     Permission,
     /// EIO or any other error of the file system.
     IoError,
+    /// The file system did not answer in time.
+    TooSlow,
     /// There was no directory to write to.
     NoDirectory,
     /// The policy's cap was reached.
@@ -99,6 +101,7 @@ impl fmt::Display for Loss {
             Self::ReadOnly => "the file system is read-only",
             Self::Permission => "no permission to write the file",
             Self::IoError => "the file system failed",
+            Self::TooSlow => "the file system did not answer",
             Self::NoDirectory => "there is no directory for outputs",
             Self::RunCap => "the cap on kept output was reached",
             Self::OutputCap => "the cap on the job's output was reached",

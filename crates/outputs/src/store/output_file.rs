@@ -1,5 +1,6 @@
 //! The file of one stream while it is written.
 
+use super::StoreError;
 use super::dir::{self, MODE_FILE};
 use crate::capture::Loss;
 use crate::digest;
@@ -150,6 +151,17 @@ fn on_write(errno: Errno) -> Loss {
         Errno::EROFS => Loss::ReadOnly,
         Errno::EACCES | Errno::EPERM => Loss::Permission,
         _ => Loss::IoError,
+    }
+}
+
+impl StoreError {
+    /// What a receipt says of bytes that could not be kept because of this.
+    pub fn loss(&self) -> Loss {
+        match self {
+            Self::Io { source, .. } => loss_of(source),
+            Self::Unsafe { .. } | Self::Session(_) => Loss::NoDirectory,
+            _ => Loss::IoError,
+        }
     }
 }
 
