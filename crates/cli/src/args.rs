@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 use willcall_protocol::ids::{OutputId, SessionId, TurnId};
-use willcall_protocol::message::{StrategyAsked, Turn};
+use willcall_protocol::message::{StrategyAsked, Turn, ViewAsked};
 
 /// Run commands on hosts; large outputs stay there, and are picked up page by page.
 #[derive(Debug, Parser)]
@@ -57,6 +57,9 @@ pub struct LimitArgs {
     /// Which end of a stream comes back when not all of it may.
     #[arg(long, value_name = "WHICH", default_value = "head_tail")]
     pub strategy: Strategy,
+    /// How streams are shown: auto drops escape sequences and what was written over, raw drops nothing.
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    pub view: View,
     /// End the command after that long, such as 90s or 5m.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub timeout: Option<Duration>,
@@ -101,6 +104,26 @@ impl TurnArgs {
     pub fn asked(&self) -> Option<Turn> {
         let calls = self.turn_calls;
         self.turn.clone().map(|id| Turn { id, calls })
+    }
+}
+
+/// How a stream is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum View {
+    /// As a person would have seen it.
+    #[default]
+    Auto,
+    /// As its bytes are.
+    Raw,
+}
+
+impl From<View> for ViewAsked {
+    fn from(view: View) -> Self {
+        match view {
+            View::Auto => Self::Auto,
+            View::Raw => Self::Raw,
+        }
     }
 }
 
@@ -270,6 +293,7 @@ mod tests {
         };
         assert!(demo.command.is_empty() && !demo.json && !demo.keep);
         assert_eq!(demo.limits.strategy, Strategy::HeadTail);
+        assert_eq!(demo.limits.view, View::Auto);
     }
 
     #[test]
@@ -297,6 +321,7 @@ mod tests {
             "exec --env =b -- ls",
             "exec --timeout soon -- ls",
             "exec --strategy middle -- ls",
+            "exec --view pretty -- ls",
             "exec --max-bytes -1 -- ls",
             "exec --turn a/b -- ls",
             "exec --turn-calls 2 -- ls",

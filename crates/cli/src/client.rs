@@ -16,7 +16,9 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 use ureq::http::{Method, Request, Uri};
 use willcall_protocol::ids::{OutputId, RunId, SessionId};
-use willcall_protocol::message::{LimitsAsked, PageReport, ReadTarget, StrategyAsked, Turn};
+use willcall_protocol::message::{
+    LimitsAsked, PageReport, ReadTarget, StrategyAsked, Turn, ViewAsked,
+};
 use willcall_protocol::outcome::Outcome;
 
 /// A gateway's API.
@@ -82,6 +84,8 @@ pub struct RunRequest {
     pub limits: LimitsAsked,
     /// Which end of a stream is shown.
     pub strategy: StrategyAsked,
+    /// How a stream is shown.
+    pub view: ViewAsked,
     /// The turn that it is part of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<Turn>,

@@ -52,6 +52,7 @@ pub fn request(session: SessionId, argv: Vec<String>, limits: &LimitArgs) -> Run
             max_lines: limits.max_lines,
         },
         strategy: limits.strategy.into(),
+        view: limits.view.into(),
         turn: None,
     }
 }

@@ -4,11 +4,14 @@
 //! ```text
 //!              commit: past a limit          wrote all, lost, or the policy's cap
 //!   fits ──────────────────────────► kept ──────────────────────────────────────► drained
-//!     └──── end: text is not bytes ────┘
+//!     └── the view drops something, or ─┘
+//!         end: text is not bytes
 //! ```
 //!
 //! While the stream fits, nothing is pending. At the crossing everything so far is, later each
 //! chunk as it arrives. A job's stream is kept from its first byte on. Drained means: counted, shown in the tail, and not in the file.
+//!
+//! Of a stream that a view changes, both ends of the view are held, too (see [`crate::view`]).
 //!
 //! The shell reads straight into a ring that doubles as the tail window, so that no byte is copied
 //! but those of the head window.
@@ -16,12 +19,15 @@
 use crate::index::{IndexBuilder, LineIndex};
 use crate::limits::{FIRST_READ_CHUNK, Limits, READ_CHUNK, SNIFF_WINDOW};
 use crate::text;
+use crate::view::Rendered;
 use serde::{Deserialize, Serialize};
 
 mod policy;
+mod viewing;
 
 use policy::Rule;
 pub use policy::{Loss, Policy};
+use viewing::Viewing;
 
 /// What stands in the file of a stream when it ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +66,10 @@ pub struct Captured {
     /// At most [`Limits::window`] bytes.
     #[serde(skip)]
     pub tail: Vec<u8>,
+    /// Both ends of what the line-local view shows, where it changed something. `head` and `tail` then only
+    /// say what kind of bytes these are, and have at most [`SNIFF_WINDOW`] bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendered: Option<Rendered>,
     /// What stands in the file.
     #[serde(flatten)]
     pub kept: Kept,
@@ -107,25 +117,26 @@ pub struct Capture {
     rule: Rule,
     total: u64,
     newlines: u64,
+    /// Of what the file may have.
+    index: IndexBuilder,
     /// Whether the last byte is not an LF: an unfinished line counts, too.
     open_line: bool,
     must_keep: bool,
     stored: u64,
     loss: Option<Loss>,
+    viewing: Viewing,
     head: Vec<u8>,
     ring: Vec<u8>,
     /// Where the next byte goes in the ring.
     at: usize,
     /// How much of the ring before `at` is the newest chunk.
-    /// Of what the file may have.
-    index: IndexBuilder,
     newest: usize,
     /// What the next read may take.
     read_chunk: usize,
 }
 
 impl Capture {
-    /// A capture of an empty stream. Allocates nothing yet.
+    /// A capture of an empty stream, shown as it is. Allocates nothing yet.
     pub fn new(limits: Limits, policy: Policy) -> Self {
         Self {
             limits,
@@ -133,10 +144,12 @@ impl Capture {
             rule: policy.rule(),
             total: 0,
             newlines: 0,
+            index: IndexBuilder::default(),
             open_line: false,
             must_keep: false,
             stored: 0,
             loss: None,
+            viewing: Viewing::Off,
             head: Vec::new(),
             ring: Vec::new(),
             at: 0,
@@ -144,7 +157,6 @@ impl Capture {
             read_chunk: FIRST_READ_CHUNK,
         }
     }
-            index: IndexBuilder::default(),
 
     /// Contiguous free space to read into: never empty, at most [`crate::limits::READ_CHUNK`].
     /// Anything that was pending must have been written (or given up) before: what was not
@@ -196,6 +208,7 @@ impl Capture {
         self.at += n;
         self.newest = n;
         self.must_keep |= self.rule.from_start || !self.within_limits();
+        self.view(n);
     }
 
     /// Text is never shorter than its bytes: raw bytes beyond the limit never fit. Whether text
@@ -251,6 +264,7 @@ impl Capture {
     /// The stream is at its end. Small output whose text is not exactly its bytes (invalid
     /// UTF-8, NUL) has to be kept, too: afterwards [`Capture::pending`] may hold the whole of it.
     pub fn end(&mut self) {
+        self.end_view();
         // What is within the limits is within the head window.
         self.must_keep |= !text::is_exact(&self.head);
         if self.policy == Policy::Reject && self.must_keep && !self.text_fits() {
@@ -275,27 +289,34 @@ impl Capture {
         self.stored
     }
 
-    /// The finished capture. `digest` is that of the file, where there is one and it was made.
-    /// What is still pending counts as lost.
-    pub fn finish(mut self, digest: Option<String>) -> Captured {
-        self.end();
-        let kept = self.kept(digest);
-        let whole = self.head.len() as u64 == self.total;
-        let tail = if whole {
-            Vec::new()
-        } else {
-            self.linear_tail()
-        };
-        Captured {
-            total_size: self.total,
-            newlines: self.newlines,
     /// Where lines are in the file as it is so far.
     pub fn line_index(&self) -> LineIndex {
         self.index.index_of(self.stored)
     }
 
+    /// The finished capture. `digest` is that of the file, where there is one and it was made.
+    /// What is still pending counts as lost.
+    pub fn finish(mut self, digest: Option<String>) -> Captured {
+        self.end();
+        let kept = self.kept(digest);
+        let rendered = self.rendered();
+        let mut window = self.limits.window();
+        if rendered.is_some() {
+            self.head.truncate(SNIFF_WINDOW);
+            window = SNIFF_WINDOW;
+        }
+        let whole = self.head.len() as u64 == self.total;
+        let tail = if whole {
+            Vec::new()
+        } else {
+            self.linear_tail(window)
+        };
+        Captured {
+            total_size: self.total,
+            newlines: self.newlines,
             head: self.head,
             tail,
+            rendered,
             kept,
         }
     }
@@ -320,12 +341,12 @@ impl Capture {
         }
     }
 
-    /// The ring, oldest byte first, cut to the window. In place: a copy would double the memory.
-    fn linear_tail(&mut self) -> Vec<u8> {
+    /// The ring, oldest byte first, cut to a window. In place: a copy would double the memory.
+    fn linear_tail(&mut self, window: usize) -> Vec<u8> {
         let mut ring = std::mem::take(&mut self.ring);
         ring.rotate_left(self.at);
         let written = usize::try_from(self.total).unwrap_or(usize::MAX);
-        let window = self.limits.window().min(written).min(ring.len());
+        let window = window.min(written).min(ring.len());
         ring.drain(..ring.len() - window);
         ring
     }

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | [`limits`] | the bounds, each with its why | none |
 //! | [`text`] | characters and lines in bytes that may not be UTF-8 | none |
+//! | [`view`] | of each line what a person would have read, and both ends of it | none |
 //! | [`capture`] | bytes in; head and tail windows, exact counts and what to write out | none |
 //! | [`digest`] | the digest of stored bytes | none |
 //! | [`media`] | the type of bytes, by how they begin | none |
@@ -15,8 +16,8 @@
 //! | [`marker`] | what stands between head and tail, in its three forms | none |
 //! | [`page`] | what one bounded read returns | none |
 //! | [`turn`] | how much text all results of one turn may carry together | none |
-//! | [`receipt`] | the fields that come with a preview | none |
 //! | [`index`] | where lines are in a large file | none |
+//! | [`receipt`] | the fields that come with a preview | none |
 //! | [`record`] | what is remembered of a run's outputs, as JSON | none |
 //! | [`retention`] | which held outputs go, and why | none |
 //! | [`store`] | the `.outputs` directory: create, seal, record, read | files |
@@ -24,9 +25,9 @@
 
 pub mod capture;
 pub mod digest;
+pub mod index;
 pub mod limits;
 pub mod marker;
-pub mod index;
 pub mod media;
 pub mod page;
 pub mod preview;
@@ -36,3 +37,4 @@ pub mod retention;
 pub mod store;
 pub mod text;
 pub mod turn;
+pub mod view;

@@ -129,9 +129,11 @@ impl Limits {
     /// as many bytes again.
     pub const fn window(self) -> usize {
         let sides = 2 * self.max_bytes as usize;
-        // The last character that begins in the first bytes counts whole.
-        let sniffed = SNIFF_BYTES + LONGEST_CUT_UNIT - 1;
-        if sides > sniffed { sides } else { sniffed }
+        if sides > SNIFF_WINDOW {
+            sides
+        } else {
+            SNIFF_WINDOW
+        }
     }
 }
 

@@ -257,6 +257,7 @@ mod tests {
             newlines,
             head: Vec::new(),
             tail: b"x\n".to_vec(),
+            rendered: None,
             kept,
         }
     }

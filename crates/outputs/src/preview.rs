@@ -5,7 +5,7 @@
 //!      │ no
 //!   binary?  ── yes ──► size, type and a hex dump
 //!      │ no
-//!   fits?    ── yes ──► its text, whole
+//!   fits?    ── yes ──► its text, whole (from here on "text" is what a view left of it)
 //!      │ no
 //!   marker affordable? ─ yes ─► head, marker, tail (or one side and the marker)
 //!      │ no
@@ -17,10 +17,12 @@ use crate::limits::{Limits, Strategy};
 use crate::marker::{Held, Marker};
 use crate::receipt::{Omitted, Receipt, View};
 use crate::text;
+use ends::Ends;
 use sides::Side;
 
 mod binary;
 mod degraded;
+mod ends;
 mod rejected;
 mod sides;
 
@@ -68,18 +70,29 @@ pub fn preview(
 
 /// The whole text, if it is within both limits.
 fn through(captured: &Captured, limits: Limits) -> Option<Shown> {
-    let fits = captured.is_whole() && captured.total_lines() <= u64::from(limits.max_lines());
+    let ends = Ends::of(captured);
     let within = |bytes: usize| bytes <= limits.max_bytes() as usize;
-    if !fits || !within(captured.head.len()) {
+    if !ends.whole
+        || !within(ends.head.len())
+        || text::count_lines(ends.head) > limits.max_lines() as usize
+    {
         return None;
     }
-    let (result, lossy) = text::decode(&captured.head);
+    let (result, lossy) = text::decode(ends.head);
     within(result.len()).then_some(Shown {
         result,
         omitted: None,
         lossy,
-        view: View::Text,
+        view: view(captured),
     })
+}
+
+/// How the text was made that is not binary.
+fn view(captured: &Captured) -> View {
+    match captured.rendered {
+        Some(_) => View::Rendered,
+        None => View::Text,
+    }
 }
 
 /// Head, marker and tail of a text that does not fit.
@@ -87,9 +100,10 @@ fn cut(captured: &Captured, limits: Limits, strategy: Strategy, held: Held<'_>) 
     let follows_head = strategy != Strategy::Tail;
     let marker = Marker::choose(captured, limits, held, follows_head);
     let (for_head, for_tail) = budgets(limits, strategy, marker.as_ref());
-    let head = for_head.of_beginning(&captured.head, captured.is_whole());
-    let tail = for_tail.of_end(captured.end(), captured.is_whole());
-    let omitted = omitted(captured, head, tail);
+    let ends = Ends::of(captured);
+    let head = for_head.of_beginning(ends.head, ends.whole);
+    let tail = for_tail.of_end(ends.tail, ends.whole);
+    let omitted = ends.omitted(head.len(), tail.len());
     let (mut result, head_lossy) = text::decode(head);
     let (tail, tail_lossy) = text::decode(tail);
     if let Some(marker) = marker {
@@ -107,7 +121,7 @@ fn cut(captured: &Captured, limits: Limits, strategy: Strategy, held: Held<'_>) 
         result,
         omitted: Some(omitted),
         lossy,
-        view: View::Text,
+        view: view(captured),
     }
 }
 
@@ -132,35 +146,9 @@ fn budgets(limits: Limits, strategy: Strategy, marker: Option<&Marker<'_>>) -> (
     }
 }
 
-/// What lies between `head` and `tail`. It is never empty: together they are within the limits,
-/// and the stream is not.
-fn omitted(captured: &Captured, head: &[u8], tail: &[u8]) -> Omitted {
-    let newlines = |bytes| text::count_newlines(bytes) as u64;
-    let end = captured.end();
-    let last_omitted = end[..end.len() - tail.len()].last();
-    let ends_with_line = last_omitted == Some(&b'\n');
-    let from_line = newlines(head) + 1;
-    let before_tail = captured.newlines.saturating_sub(newlines(tail));
-    let to_line = before_tail + u64::from(!ends_with_line);
-    let head_is_open = !head.is_empty() && !head.ends_with(b"\n");
-    let tail_is_open = !tail.is_empty() && !ends_with_line;
-    Omitted {
-        bytes: captured
-            .total_size
-            .saturating_sub((head.len() + tail.len()) as u64),
-        lines: (to_line + 1)
-            .saturating_sub(from_line)
-            .saturating_sub(u64::from(head_is_open))
-            .saturating_sub(u64::from(tail_is_open)),
-        from_line,
-        to_line,
-        offset: head.len() as u64,
-    }
-}
-
 /// Everything is left out.
 fn all_omitted(captured: &Captured) -> Omitted {
-    omitted(captured, &[], &[])
+    Ends::of_bytes(captured).omitted(0, 0)
 }
 
 fn ellipsis(limits: Limits) -> &'static str {
@@ -169,7 +157,8 @@ fn ellipsis(limits: Limits) -> &'static str {
 
 /// The slip that goes with what is shown. Only what has a file has a path.
 fn receipt(captured: &Captured, shown: Shown, place: Place<'_>) -> Receipt {
-    let needed = shown.omitted.is_some() || shown.lossy;
+    let rendered = shown.view == View::Rendered;
+    let needed = shown.omitted.is_some() || shown.lossy || rendered;
     let (stored, digest, reason) = match &captured.kept {
         Kept::File {
             stored,
@@ -197,7 +186,7 @@ fn receipt(captured: &Captured, shown: Shown, place: Place<'_>) -> Receipt {
         complete: reason.is_none(),
         dropped_bytes,
         lossy: shown.lossy,
-        rendered: false,
+        rendered,
         view: shown.view,
         saved,
         reason,

@@ -168,6 +168,9 @@ pub struct Dispatch {
     /// Which end of a stream is shown: `head_tail`, `head`, `tail`.
     #[serde(default)]
     pub strategy: StrategyAsked,
+    /// How a stream is shown: `auto`, `raw`. Left out where it is the default, as in bodies from before there were views.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub view: ViewAsked,
     /// Why the caller runs it, for the host's audit.
     #[serde(default)]
     pub reason: Option<String>,
@@ -211,6 +214,21 @@ pub enum StrategyAsked {
     Head,
     /// The end.
     Tail,
+}
+
+/// How a stream is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ViewAsked {
+    /// As a person would have seen it: without escape sequences, progress bars as they ended.
+    #[default]
+    Auto,
+    /// As its bytes are.
+    Raw,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A dispatch that was refused.

@@ -36,7 +36,7 @@ impl Output {
     pub(crate) fn open(stream: Stream, launch: &Launch) -> Result<(Self, OwnedFd), Errno> {
         let (reader, writer) = pipe2(OFlag::O_CLOEXEC)?;
         fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
-        let capture = Capture::new(launch.limits, launch.policy);
+        let capture = Capture::new(launch.limits, launch.policy).with_view(launch.view);
         Ok((
             Self {
                 stream,

@@ -9,7 +9,8 @@
 //!
 //! A message is `u32 body length, u32 JSON length, JSON, blobs`, all little-endian; the body length counts all
 //! that follows it. Blobs are the windows of the captured streams, in the order of [`RunResult::streams`]:
-//! head, then tail; their lengths stand in the JSON.
+//! head, tail, and where a view changed the stream: text and gaps of the view's head, text and gaps of
+//! its tail. Their lengths stand in the JSON.
 //!
 //! The first message on every connection from a runner is [`FromRunner::Hello`].
 
@@ -20,11 +21,14 @@ use uuid::Uuid;
 use willcall_outputs::capture::{Captured, Policy};
 use willcall_outputs::limits::Limits;
 use willcall_outputs::record::Stream;
+use willcall_outputs::view::{Mode, Rendered};
 
 /// The version of this wire. A runner outlives upgrades of the executor, so an executor reads N and N−1.
 pub const RUNNER_PROTO: u32 = 1;
-/// The largest body: two streams with two windows of 256 KiB each, and room for the JSON.
-pub const MAX_BODY: usize = 4 * 1024 * 1024;
+/// The largest body. Each of two streams has two windows of at most 2 × `max_bytes`, 512 KiB at the ceiling.
+/// Where they are those of a view, each byte may come with a gap of at most 7 bytes (for streams below
+/// 8 PiB; usual is 2): 2 × 2 × 512 KiB × 8. The rest is room for the JSON and for how the streams begin and end.
+pub const MAX_BODY: usize = 17 * 1024 * 1024;
 /// The largest launch: the kernel's own limit on argv and environment together is 2 MiB at the usual stack limit.
 pub const MAX_LAUNCH: usize = 3 * 1024 * 1024;
 
@@ -48,10 +52,17 @@ pub struct Launch {
     pub limits: Limits,
     /// What happens to bytes past the limits.
     pub policy: Policy,
+    /// Whether a view of the streams is made. An executor that does not ask for one cannot read it.
+    #[serde(default = "no_view")]
+    pub view: Mode,
     /// Whether the third descriptor is there; without it nothing can be kept (`Loss::NoDirectory`).
     pub has_directory: bool,
     /// The socket to dial again after the first one is lost.
     pub redial: String,
+}
+
+fn no_view() -> Mode {
+    Mode::Raw
 }
 
 /// Spawner → executor: the answer to a [`Launch`].
@@ -161,6 +172,9 @@ pub struct StreamResult {
     pub head_len: u32,
     /// Length of the tail window's blob.
     pub tail_len: u32,
+    /// Lengths of the view's blobs: text and gaps of its head, text and gaps of its tail.
+    #[serde(default)]
+    pub view_lens: [u32; 4],
 }
 
 /// How a run ended.
@@ -300,7 +314,8 @@ pub fn encode_from_runner(message: &FromRunner) -> Result<Vec<u8>, WireError> {
     let blobs: Vec<&[u8]> = result
         .streams
         .iter()
-        .flat_map(|s| [s.captured.head.as_slice(), s.captured.tail.as_slice()])
+        .flat_map(|s| windows(&s.captured))
+        .map(Vec::as_slice)
         .collect();
     frame(&json, &blobs)
 }
@@ -331,6 +346,13 @@ pub fn decode_from_runner(frame: &[u8]) -> Result<FromRunner, WireError> {
         for stream in &mut result.streams {
             stream.captured.head = take(&mut blobs, stream.head_len)?;
             stream.captured.tail = take(&mut blobs, stream.tail_len)?;
+            let [head, head_gaps, tail, tail_gaps] = stream.view_lens;
+            if let Some(Rendered { head: h, tail: t }) = &mut stream.captured.rendered {
+                h.text = take(&mut blobs, head)?;
+                h.gaps = take(&mut blobs, head_gaps)?;
+                t.text = take(&mut blobs, tail)?;
+                t.gaps = take(&mut blobs, tail_gaps)?;
+            }
         }
     }
     Ok(message)
@@ -341,13 +363,28 @@ impl StreamResult {
     pub fn new(stream: Stream, captured: Captured) -> Self {
         // The windows are bounded by the ceiling of the limits, far below u32::MAX.
         let len = |window: &Vec<u8>| u32::try_from(window.len()).unwrap_or(u32::MAX);
+        let view_lens = captured
+            .rendered
+            .as_ref()
+            .map_or([0; 4], |rendered| view_windows(rendered).map(len));
         Self {
             stream,
             head_len: len(&captured.head),
             tail_len: len(&captured.tail),
+            view_lens,
             captured,
         }
     }
+}
+
+/// The blobs of a stream, in their order.
+fn windows(captured: &Captured) -> impl Iterator<Item = &Vec<u8>> {
+    let view = captured.rendered.iter().flat_map(view_windows);
+    [&captured.head, &captured.tail].into_iter().chain(view)
+}
+
+fn view_windows(Rendered { head, tail }: &Rendered) -> [&Vec<u8>; 4] {
+    [&head.text, &head.gaps, &tail.text, &tail.gaps]
 }
 
 fn frame(json: &[u8], blobs: &[&[u8]]) -> Result<Vec<u8>, WireError> {
@@ -388,6 +425,7 @@ fn take(blobs: &mut &[u8], len: u32) -> Result<Vec<u8>, WireError> {
 mod tests {
     use super::*;
     use willcall_outputs::capture::Kept;
+    use willcall_outputs::view::Traced;
 
     fn finished(head: &[u8], tail: &[u8]) -> FromRunner {
         let captured = Captured {
@@ -395,6 +433,7 @@ mod tests {
             newlines: 1,
             head: head.to_vec(),
             tail: tail.to_vec(),
+            rendered: None,
             kept: Kept::NotNeeded,
         };
         FromRunner::Finished(Box::new(RunResult {
@@ -426,9 +465,39 @@ mod tests {
         assert_eq!(decode_from_runner(&bytes).expect("whole"), message);
     }
 
+    fn with_view(mut message: FromRunner) -> FromRunner {
+        let FromRunner::Finished(result) = &mut message else {
+            return message;
+        };
+        let StreamResult {
+            stream,
+            mut captured,
+            ..
+        } = result.streams.remove(0);
+        let traced = |from, text: &[u8], gaps: &[u8]| Traced {
+            from,
+            text: text.to_vec(),
+            gaps: gaps.to_vec(),
+        };
+        captured.rendered = Some(Rendered {
+            head: traced(3, b"red", &[1, 5]),
+            tail: traced(70, b"\xff\n", &[]),
+        });
+        result.streams = vec![StreamResult::new(stream, captured); 2];
+        message
+    }
+
+    #[test]
+    fn views_travel_behind_the_windows_of_their_stream() {
+        let message = with_view(finished(b"head", b"tail"));
+        let bytes = encode_from_runner(&message).expect("fits");
+        assert_eq!(decode_from_runner(&bytes).expect("whole"), message);
+        assert!(bytes.ends_with(b"headtailred\x01\x05\xff\nheadtailred\x01\x05\xff\n"));
+    }
+
     #[test]
     fn a_torn_frame_is_refused_at_every_length() {
-        let bytes = encode_from_runner(&finished(b"head", b"tail")).expect("fits");
+        let bytes = encode_from_runner(&with_view(finished(b"head", b"tail"))).expect("fits");
         for len in 0..bytes.len() {
             assert!(
                 decode_from_runner(&bytes[..len]).is_err(),

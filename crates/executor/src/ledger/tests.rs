@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 use uuid::Uuid;
 use willcall_protocol::ids::SessionId;
-use willcall_protocol::message::{Dispatch, LimitsAsked, StrategyAsked};
+use willcall_protocol::message::{Dispatch, LimitsAsked, StrategyAsked, ViewAsked};
 use willcall_protocol::outcome::RunState;
 
 fn new_run(n: u8, body: u8, not_after_ms: Option<u64>, now_ms: u64, may_start: bool) -> NewRun {
@@ -24,6 +24,7 @@ fn new_run(n: u8, body: u8, not_after_ms: Option<u64>, now_ms: u64, may_start: b
         timeout_ms: None,
         limits: LimitsAsked::default(),
         strategy: StrategyAsked::default(),
+        view: ViewAsked::default(),
         reason: None,
         not_after_ms,
         turn: None,

@@ -10,8 +10,9 @@ use willcall_outputs::limits::{
     CEILING_MAX_BYTES, DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, LimitError, Limits, MAX_RUN_BYTES,
     Strategy,
 };
+use willcall_outputs::view::Mode;
 use willcall_protocol::limits::{MAX_COMMAND_BYTES, MAX_REASON};
-use willcall_protocol::message::{Dispatch, LimitsAsked, StrategyAsked};
+use willcall_protocol::message::{Dispatch, LimitsAsked, StrategyAsked, ViewAsked};
 use willcall_protocol::outcome::Cause;
 use willcall_runner::wire::Launch;
 
@@ -24,6 +25,8 @@ pub struct Order {
     pub limits: Limits,
     /// Which end of a stream its preview shows.
     pub strategy: Strategy,
+    /// How a stream is shown.
+    pub view: Mode,
     /// The timeout that applies, in milliseconds.
     pub timeout_ms: u64,
 }
@@ -99,10 +102,12 @@ impl Order {
         let limits = limits(dispatch.limits)?;
         let timeout_ms = timeout(dispatch.timeout_ms)?;
         let strategy = strategy(dispatch.strategy);
+        let view = view(dispatch.view);
         Ok(Self {
             dispatch,
             limits,
             strategy,
+            view,
             timeout_ms,
         })
     }
@@ -112,10 +117,12 @@ impl Order {
     pub(crate) fn remembered(dispatch: Dispatch, timeout_ms: u64) -> Self {
         let limits = limits(dispatch.limits).unwrap_or_default();
         let strategy = strategy(dispatch.strategy);
+        let view = view(dispatch.view);
         Self {
             dispatch,
             limits,
             strategy,
+            view,
             timeout_ms,
         }
     }
@@ -139,6 +146,7 @@ impl Order {
             policy: Policy::Keep {
                 max_kept: MAX_RUN_BYTES,
             },
+            view: self.view,
             has_directory,
             redial: surroundings.redial.clone(),
         }
@@ -263,6 +271,13 @@ fn strategy(asked: StrategyAsked) -> Strategy {
     }
 }
 
+fn view(asked: ViewAsked) -> Mode {
+    match asked {
+        ViewAsked::Auto => Mode::Auto,
+        ViewAsked::Raw => Mode::Raw,
+    }
+}
+
 fn timeout(asked: Option<u64>) -> Result<u64, OrderError> {
     let asked = asked.unwrap_or_else(|| millis(DEFAULT_TIMEOUT));
     if (1..=millis(MAX_TIMEOUT)).contains(&asked) {
@@ -289,6 +304,7 @@ mod tests {
             timeout_ms: None,
             limits: LimitsAsked::default(),
             strategy: StrategyAsked::default(),
+            view: ViewAsked::default(),
             reason: None,
             not_after_ms: None,
             turn: None,

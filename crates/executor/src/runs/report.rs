@@ -291,7 +291,7 @@ mod tests {
     use uuid::Uuid;
     use willcall_outputs::capture::Captured;
     use willcall_protocol::ids::{RunId, SessionId};
-    use willcall_protocol::message::{Dispatch, LimitsAsked, StrategyAsked};
+    use willcall_protocol::message::{Dispatch, LimitsAsked, StrategyAsked, ViewAsked};
     use willcall_runner::wire::Stage;
 
     fn order() -> Order {
@@ -305,6 +305,7 @@ mod tests {
             timeout_ms: Some(1500),
             limits: LimitsAsked::default(),
             strategy: StrategyAsked::default(),
+            view: ViewAsked::default(),
             reason: None,
             not_after_ms: None,
             turn: None,
@@ -322,6 +323,7 @@ mod tests {
                 newlines,
                 head,
                 tail: Vec::new(),
+                rendered: None,
                 kept,
             },
         )

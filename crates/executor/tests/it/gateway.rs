@@ -12,7 +12,7 @@ use willcall_protocol::ids::{OutputId, RunId, SessionId, Stream};
 use willcall_protocol::limits::MAX_MESSAGE;
 use willcall_protocol::message::{
     Dispatch, Encoding, Hello, LimitsAsked, PageReport, Read, ReadFailure, ReadTarget, Refusal,
-    StrategyAsked,
+    StrategyAsked, ViewAsked,
 };
 use willcall_protocol::outcome::Report;
 use willcall_protocol::session::{GatewayEvent, GatewaySession};
@@ -222,6 +222,7 @@ pub(crate) fn command(argv: &[&str]) -> Dispatch {
         timeout_ms: Some(60_000),
         limits: LimitsAsked::default(),
         strategy: StrategyAsked::default(),
+        view: ViewAsked::default(),
         reason: None,
         not_after_ms: None,
         turn: None,

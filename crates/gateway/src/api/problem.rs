@@ -40,6 +40,8 @@ pub enum Code {
     InvalidLimits,
     /// Not a strategy.
     InvalidStrategy,
+    /// Not a view.
+    InvalidView,
     /// A reason that is too long.
     InvalidReason,
     /// Not a turn.
@@ -144,6 +146,7 @@ impl Code {
             Self::InvalidTimeout => (400, "invalid_timeout", "The timeout is 0", "caller"),
             Self::InvalidLimits => (400, "invalid_limits", "A limit is out of range", "caller"),
             Self::InvalidStrategy => (400, "invalid_strategy", "Not a strategy", "caller"),
+            Self::InvalidView => (400, "invalid_view", "Not a view", "caller"),
             Self::InvalidTurn => (400, "invalid_turn", "Not a turn", "caller"),
             Self::InvalidReason => (400, "invalid_reason", "The reason is too long", "caller"),
             Self::InvalidOutput => (400, "invalid_output", "Names no output", "caller"),

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 use willcall_protocol::ids::{RunId, SessionId};
-use willcall_protocol::message::{Dispatch, LimitsAsked, StrategyAsked};
+use willcall_protocol::message::{Dispatch, LimitsAsked, StrategyAsked, ViewAsked};
 use willcall_protocol::outcome::Outcome;
 
 /// What a caller asks for.
@@ -37,6 +37,8 @@ pub(super) struct NewRun {
     limits: Limits,
     #[serde(default)]
     strategy: Option<String>,
+    #[serde(default)]
+    view: Option<String>,
     #[serde(default)]
     reason: Option<String>,
     #[serde(default)]
@@ -150,6 +152,7 @@ fn order(body: NewRun, Principal(principal): Principal) -> Result<Order, Problem
             max_lines: body.limits.max_lines,
         },
         strategy: strategy(body.strategy.as_deref())?,
+        view: view(body.view.as_deref())?,
         reason: body.reason,
         not_after_ms: None,
         turn: body.turn.map(turns::Asked::parse).transpose()?,
@@ -182,6 +185,18 @@ fn strategy(asked: Option<&str>) -> Result<StrategyAsked, Problem> {
             let other: String = other.chars().take(64).collect();
             let detail = format!("{other:?} is not a strategy: head_tail, head or tail");
             Err(Problem::new(Code::InvalidStrategy, detail))
+        }
+    }
+}
+
+fn view(asked: Option<&str>) -> Result<ViewAsked, Problem> {
+    match asked {
+        None | Some("auto") => Ok(ViewAsked::Auto),
+        Some("raw") => Ok(ViewAsked::Raw),
+        Some(other) => {
+            let other: String = other.chars().take(64).collect();
+            let detail = format!("{other:?} is not a view: auto or raw");
+            Err(Problem::new(Code::InvalidView, detail))
         }
     }
 }

@@ -57,6 +57,7 @@ async fn bad_requests_are_refused_by_name() {
             json!({"argv": ["true"], "strategy": "middle"}),
             "invalid_strategy",
         ),
+        (json!({"argv": ["true"], "view": "pretty"}), "invalid_view"),
         (
             json!({"argv": ["true"], "reason": "x".repeat(1025)}),
             "invalid_reason",

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 use willcall_protocol::ids::RunId;
-use willcall_protocol::message::ToLink;
+use willcall_protocol::message::{ToLink, ViewAsked};
 use willcall_protocol::outcome::Cause;
 use willcall_protocol::session::AgentEvent;
 
@@ -44,7 +44,7 @@ async fn a_run_goes_out_and_its_result_comes_back() {
     let mut host = Host::connect(&gateway, &identity).await;
     let caller = gateway.caller();
     let body = json!({"argv": ["echo", "hi"], "session": "s1", "env": {"A": "b"}, "cwd": "/tmp",
-        "timeout_ms": 5000, "limits": {"max_bytes": 100, "max_lines": 7}, "strategy": "tail",
+        "timeout_ms": 5000, "limits": {"max_bytes": 100, "max_lines": 7}, "strategy": "tail", "view": "raw",
         "reason": "a test", "turn": {"id": "t-1"}});
     let asked = caller.post("/v1/hosts/web/runs?wait=15", &body);
     let (answer, dispatch) = tokio::join!(asked, async {
@@ -60,6 +60,7 @@ async fn a_run_goes_out_and_its_result_comes_back() {
         (dispatch.argv.len(), dispatch.limits.max_lines),
         (2, Some(7))
     );
+    assert_eq!(dispatch.view, ViewAsked::Raw);
     assert_eq!(answer.status, 201);
     assert!(
         answer

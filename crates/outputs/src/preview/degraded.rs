@@ -8,7 +8,8 @@
 //!   whose cost is at most 256 bytes, and at most half of each limit
 //! ```
 
-use super::{Place, Shown, all_omitted, binary, omitted, receipt, through};
+use super::ends::Ends;
+use super::{Place, Shown, all_omitted, binary, receipt, through, view};
 use crate::capture::Captured;
 use crate::limits::{DEGRADED_MARK, DEGRADED_TEXT, Limits};
 use crate::marker::{Cost, Held, count};
@@ -40,7 +41,7 @@ fn fields_only(captured: &Captured) -> Shown {
         result: String::new(),
         omitted: (captured.total_size > 0).then(|| all_omitted(captured)),
         lossy: binary,
-        view: if binary { View::Binary } else { View::Text },
+        view: if binary { View::Binary } else { view(captured) },
     }
 }
 
@@ -50,8 +51,9 @@ fn beginning(captured: &Captured, limits: Limits, held: Held<'_>) -> Shown {
     let cost = form.map_or(0, |form| form.cost(captured, held).bytes);
     let lines = limits.max_lines() as usize - usize::from(form.is_some());
     let bytes = (limits.max_bytes() as usize - cost).min(DEGRADED_TEXT);
-    let head = first(&captured.head, bytes, lines);
-    let omitted = omitted(captured, head, &[]);
+    let ends = Ends::of(captured);
+    let head = first(ends.head, bytes, lines);
+    let omitted = ends.omitted(head.len(), 0);
     let (mut result, lossy) = text::decode(head);
     if let Some(form) = form {
         if !head.is_empty() && !head.ends_with(b"\n") {
@@ -63,7 +65,7 @@ fn beginning(captured: &Captured, limits: Limits, held: Held<'_>) -> Shown {
         result,
         omitted: Some(omitted),
         lossy,
-        view: View::Text,
+        view: view(captured),
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::ids::{RunId, SessionId};
 use crate::limits::{DEAD_AFTER, MAX_DISPATCHES_IN_FLIGHT, MAX_QUEUED, MAX_UNACKED_RESULTS};
 use crate::message::{
-    Capabilities, Dispatch, Hello, LimitsAsked, StrategyAsked, ToAgent, ToGateway,
+    Capabilities, Dispatch, Hello, LimitsAsked, StrategyAsked, ToAgent, ToGateway, ViewAsked,
 };
 use crate::outcome::{Report, RunState};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +39,7 @@ fn dispatch(n: u128) -> Dispatch {
         timeout_ms: None,
         limits: LimitsAsked::default(),
         strategy: StrategyAsked::default(),
+        view: ViewAsked::default(),
         reason: None,
         not_after_ms: None,
         turn: None,

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use willcall_outputs::capture::Policy;
 use willcall_outputs::limits::Limits;
 use willcall_outputs::record::Stream;
+use willcall_outputs::view::Mode;
 use willcall_runner::wire::{
     self, Ending, FromRunner, Hello, KillCause, Launch, Launched, MAX_BODY, RunResult, SpawnError,
     Status, StreamResult, ToRunner,
@@ -67,6 +68,7 @@ impl Spawner {
             grace_ms: 300,
             limits: Limits::default(),
             policy: Policy::Keep { max_kept: 1 << 30 },
+            view: Mode::Auto,
             has_directory: true,
             redial: self.dir.path().join("runner.sock").display().to_string(),
         }

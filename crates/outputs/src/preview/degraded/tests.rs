@@ -16,6 +16,7 @@ fn captured(stream: &[u8], kept: Kept) -> Captured {
         newlines: text::count_newlines(stream) as u64,
         head: stream.to_vec(),
         tail: Vec::new(),
+        rendered: None,
         kept,
     }
 }

@@ -1,0 +1,203 @@
+//! Both ends of what the line-local view shows of a stream, in memory bounded by the limits.
+//!
+//! The head is filled once; a line that is written over gives its place back. The tail holds lines that
+//! have ended; the line that is being written stands beside it, so that writing over it costs no line
+//! before it.
+
+use super::traced::{Mark, Traced, Tracer};
+use super::{LF, LineView, Step};
+use serde::{Deserialize, Serialize};
+
+/// Both ends of a view, each at most [`crate::limits::Limits::window`] bytes of text.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Rendered {
+    /// The first bytes that are shown: all of them where they fit the window.
+    pub head: Traced,
+    /// The last bytes that are shown; may overlap `head`; empty where `head` is all.
+    pub tail: Traced,
+}
+
+impl Rendered {
+    /// Whether `head` is all that is shown.
+    pub fn is_whole(&self) -> bool {
+        self.tail.text.is_empty()
+    }
+
+    /// The window on the end of what is shown.
+    pub fn end(&self) -> &Traced {
+        if self.is_whole() {
+            &self.head
+        } else {
+            &self.tail
+        }
+    }
+}
+
+/// What there is of a stream when something in it first is not shown as it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Before<'a> {
+    /// Bytes before that point.
+    pub size: u64,
+    /// LFs before that point.
+    pub newlines: u64,
+    /// The first of the bytes: all, or as many as the window.
+    pub head: &'a [u8],
+    /// The last of them, in two slices: all, or at least as many as the window.
+    pub last: [&'a [u8]; 2],
+}
+
+/// A view and what it shows.
+#[derive(Debug)]
+pub struct Rendering {
+    view: LineView,
+    ends: Ends,
+}
+
+impl Rendering {
+    /// A rendering that begins behind bytes that are all shown. The tail may miss lines from before a
+    /// current line that fills `before.last`, should that line be written over.
+    pub fn begin(window: usize, before: Before<'_>) -> Self {
+        Self {
+            view: LineView::new(before.size),
+            ends: Ends::begin(window, before),
+        }
+    }
+
+    /// The next bytes of the stream.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        let Self { view, ends } = self;
+        view.feed(bytes, |step| match step {
+            Step::Shown { from, bytes } => ends.show(from, bytes),
+            Step::Restart => ends.restart(),
+        });
+    }
+
+    /// The stream is at its end.
+    pub fn finish(self) -> Rendered {
+        self.ends.finish()
+    }
+}
+
+#[derive(Debug)]
+struct Ends {
+    window: usize,
+    head: Tracer,
+    /// Whether something shown is not in the head.
+    beyond: bool,
+    /// Where the current line begins in the head, and whether something before it is not there.
+    line_in_head: (Mark, bool),
+    /// The current line, or its last bytes.
+    line: Tracer,
+    /// Whether the line's beginning is gone.
+    line_is_cut: bool,
+    /// Lines that have ended.
+    tail: Tracer,
+}
+
+impl Ends {
+    fn begin(window: usize, before: Before<'_>) -> Self {
+        let mut ends = Self {
+            window,
+            head: Tracer::default(),
+            beyond: before.size > before.head.len() as u64,
+            line_in_head: (Mark::default(), false),
+            line: Tracer::default(),
+            line_is_cut: false,
+            tail: Tracer::default(),
+        };
+        ends.begin_head(before);
+        let known: usize = before.last.iter().map(|part| part.len()).sum();
+        let mut from = before.size - known as u64;
+        // Until an LF comes, it is a line whose beginning is not known.
+        ends.line_is_cut = from > 0;
+        for part in before.last {
+            ends.end_lines(from, part);
+            from += part.len() as u64;
+        }
+        ends
+    }
+
+    /// The current line begins behind the head's last LF, unless there are others behind the head.
+    fn begin_head(&mut self, Before { newlines, head, .. }: Before<'_>) {
+        let ended = memchr::memrchr(LF, head).map_or(0, |i| i + 1);
+        self.head.push(0, &head[..ended]);
+        self.line_in_head = (self.head.mark(), false);
+        self.head.push(ended as u64, &head[ended..]);
+        if newlines > bytecount::count(head, LF) as u64 {
+            self.line_in_head = (self.head.mark(), true);
+        }
+    }
+
+    fn show(&mut self, from: u64, bytes: &[u8]) {
+        let ended = memchr::memrchr(LF, bytes).map_or(0, |i| i + 1);
+        let (lines, line) = bytes.split_at(ended);
+        self.show_in_head(from, lines);
+        if ended > 0 {
+            self.line_in_head = (self.head.mark(), self.beyond);
+        }
+        self.show_in_head(from + ended as u64, line);
+        self.end_lines(from, bytes);
+    }
+
+    fn show_in_head(&mut self, from: u64, bytes: &[u8]) {
+        let room = self.window - self.head.len();
+        self.head.push(from, &bytes[..bytes.len().min(room)]);
+        self.beyond |= bytes.len() > room;
+    }
+
+    /// Up to the last LF, bytes go to the tail behind the line that they end; the rest begins a line or goes on with it.
+    fn end_lines(&mut self, from: u64, bytes: &[u8]) {
+        let ended = memchr::memrchr(LF, bytes).map_or(0, |i| i + 1);
+        let (lines, line) = bytes.split_at(ended);
+        if ended > 0 {
+            self.end_line();
+            push_within(&mut self.tail, self.window, from, lines);
+        }
+        self.line_is_cut |= push_within(&mut self.line, self.window, from + ended as u64, line);
+    }
+
+    fn end_line(&mut self) {
+        // No line before one that fills the window belongs to the tail.
+        if std::mem::take(&mut self.line_is_cut) {
+            self.tail.clear();
+        }
+        self.tail.append(&self.line);
+        self.line.clear();
+    }
+
+    fn restart(&mut self) {
+        let (mark, beyond) = self.line_in_head;
+        self.head.go_back(mark);
+        self.beyond = beyond;
+        self.line.clear();
+        self.line_is_cut = false;
+    }
+
+    fn finish(mut self) -> Rendered {
+        let mut tail = Traced::default();
+        if self.beyond {
+            self.end_line();
+            self.tail.keep_last(self.window);
+            tail = self.tail.finish();
+        }
+        Rendered {
+            head: self.head.finish(),
+            tail,
+        }
+    }
+}
+
+/// Appends to a window on the last bytes; whether some had to go for it. They go in large parts, so that
+/// each byte is moved a few times at most.
+fn push_within(to: &mut Tracer, window: usize, from: u64, bytes: &[u8]) -> bool {
+    let skipped = bytes.len().saturating_sub(window);
+    if skipped > 0 {
+        to.clear();
+    }
+    to.push(from + skipped as u64, &bytes[skipped..]);
+    let over = to.len() > window + window / 2;
+    if over {
+        to.keep_last(window);
+    }
+    over || skipped > 0
+}
