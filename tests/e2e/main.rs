@@ -4,6 +4,7 @@ mod bad_input;
 mod demo;
 mod exec;
 mod law;
+mod lines;
 mod paging;
 mod survive;
 

@@ -193,18 +193,35 @@ pub struct ReadArgs {
     /// What to read.
     #[command(flatten)]
     pub target: TargetArgs,
-    /// Where to begin, in bytes.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub offset: u64,
-    /// Bytes that the page may have.
-    #[arg(long, value_name = "N")]
-    pub limit: Option<u64>,
+    /// Which part of it.
+    #[command(flatten)]
+    pub window: WindowArgs,
     /// What it is part of.
     #[command(flatten)]
     pub turn: TurnArgs,
     /// Print the page as one JSON object, and nothing else.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Which part of an output to read.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct WindowArgs {
+    /// Where to begin, in bytes [default: 0]
+    #[arg(long, value_name = "N", conflicts_with = "line")]
+    pub offset: Option<u64>,
+    /// Bytes that the page may have.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// The line to begin at, from 1; -100 begins at the last hundred.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = line)]
+    pub line: Option<i64>,
+    /// Lines that the page may have.
+    #[arg(long, value_name = "N")]
+    pub lines: Option<u64>,
+    /// Have the host compare the file with its digest first.
+    #[arg(long)]
+    pub verify: bool,
 }
 
 /// What to read: one of the two.
@@ -235,6 +252,14 @@ pub struct RoleArgs {
     /// Its own arguments.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub args: Vec<OsString>,
+}
+
+fn line(line: &str) -> Result<i64, String> {
+    match line.parse() {
+        Ok(0) => Err("lines count from 1, or from -1 for the last one".to_owned()),
+        Ok(line) => Ok(line),
+        Err(_) => Err("expected a line's number".to_owned()),
+    }
 }
 
 fn env_pair(pair: &str) -> Result<(String, String), String> {
@@ -287,6 +312,19 @@ mod tests {
     }
 
     #[test]
+    fn a_page_begins_at_a_line_from_either_end() {
+        for (given, expected) in [("7", 7), ("-100", -100), ("9223372036854775807", i64::MAX)] {
+            let Ok(Command::Read(read)) = parse(&format!("read --path /a --line {given}")) else {
+                panic!("not a read");
+            };
+            assert_eq!(
+                (read.window.line, read.window.offset),
+                (Some(expected), None)
+            );
+        }
+    }
+
+    #[test]
     fn a_demo_needs_nothing() {
         let Ok(Command::Demo(demo)) = parse("demo") else {
             panic!("not a demo");
@@ -328,6 +366,9 @@ mod tests {
             "exec --turn a --turn-calls 0 -- ls",
             "read",
             "read --output x",
+            "read --path /a --line 0",
+            "read --path /a --line x",
+            "read --path /a --line 1 --offset 0",
             "read --path /a --output 01990000-0000-7000-8000-000000000001/stdout",
             "role nobody",
         ] {

@@ -4,6 +4,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+use crate::args::WindowArgs;
 use crate::limits::{ANSWER, CONNECT, MAX_ANSWER, PATIENCE, RETRY, WAIT};
 use crate::patience::{Next, Patience};
 use crate::problem::{Failure, Problem};
@@ -100,10 +101,8 @@ pub struct PageRequest {
     pub host: String,
     /// What to read.
     pub target: ReadTarget,
-    /// Where to begin, in bytes.
-    pub offset: u64,
-    /// Bytes that the page may have.
-    pub limit: Option<u64>,
+    /// Which part of it.
+    pub window: WindowArgs,
     /// The turn that it is part of.
     pub turn: Option<Turn>,
 }
@@ -340,13 +339,25 @@ fn page_path(request: &PageRequest) -> String {
         ReadTarget::Path(path) => ("path", escaped(path)),
     };
     let PageRequest {
-        session, offset, ..
+        session, window, ..
     } = request;
     let host = escaped(&request.host);
-    let mut path =
-        format!("/v1/hosts/{host}/output?{name}={value}&session={session}&offset={offset}");
-    if let Some(limit) = request.limit {
-        let _ = write!(path, "&limit={limit}");
+    let mut path = format!("/v1/hosts/{host}/output?{name}={value}&session={session}");
+    let numbers = [
+        ("offset", window.offset),
+        ("limit", window.limit),
+        ("lines", window.lines),
+    ];
+    for (name, number) in numbers {
+        if let Some(number) = number {
+            let _ = write!(path, "&{name}={number}");
+        }
+    }
+    if let Some(line) = window.line {
+        let _ = write!(path, "&line={line}");
+    }
+    if window.verify {
+        path.push_str("&verify=true");
     }
     if let Some(turn) = &request.turn {
         let _ = write!(path, "&turn={}", turn.id);

@@ -1,6 +1,6 @@
 //! `willcall demo`: a whole system for one command, and all gone again.
 
-use crate::args::DemoArgs;
+use crate::args::{DemoArgs, WindowArgs};
 use crate::client::{Answer, Client, PageRequest};
 use crate::limits::LOOK;
 use crate::problem::Failure;
@@ -135,8 +135,10 @@ fn first_missing(client: &Client, outcome: &Outcome) -> Result<Option<PickedUp>,
         session: report.session.clone(),
         host: outcome.host.clone(),
         target: ReadTarget::Output(id),
-        offset,
-        limit: None,
+        window: WindowArgs {
+            offset: Some(offset),
+            ..WindowArgs::default()
+        },
         turn: None,
     })?;
     Ok(Some(PickedUp {

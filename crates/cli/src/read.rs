@@ -9,8 +9,10 @@ use willcall_protocol::message::ReadTarget;
 
 /// Reads, prints, and gives the exit code.
 pub fn command(args: &ReadArgs, printer: &mut Printer<'_>) -> Result<i32, Failure> {
-    if args.limit == Some(0) {
-        return Err(Failure::ZeroLimit("limit"));
+    for (name, asked) in [("limit", args.window.limit), ("lines", args.window.lines)] {
+        if asked == Some(0) {
+            return Err(Failure::ZeroLimit(name));
+        }
     }
     let settings = Settings::from_environment()?;
     printer.token_exposed(&settings.token_file);
@@ -19,7 +21,7 @@ pub fn command(args: &ReadArgs, printer: &mut Printer<'_>) -> Result<i32, Failur
     if args.json {
         printer.json(&page.json);
     } else {
-        printer.page(&page.value, args.offset);
+        printer.page(&page.value, &args.window);
     }
     Ok(0)
 }
@@ -37,8 +39,7 @@ fn request(client: &Client, args: &ReadArgs) -> Result<PageRequest, Failure> {
         session: args.session.clone(),
         host,
         target,
-        offset: args.offset,
-        limit: args.limit,
+        window: args.window.clone(),
         turn: args.turn.asked(),
     })
 }

@@ -5,6 +5,7 @@ mod receipt;
 #[cfg(test)]
 mod tests;
 
+use crate::args::WindowArgs;
 use crate::client::{Host, Settings, is_exposed};
 use crate::problem::{Failure, Ran};
 use std::error::Error;
@@ -92,19 +93,36 @@ impl<'a> Printer<'a> {
     }
 
     /// The page's text, and where the next one begins.
-    pub fn page(&mut self, page: &PageReport, asked: u64) {
+    pub fn page(&mut self, page: &PageReport, asked: &WindowArgs) {
         self.data(page.content.as_bytes());
-        if page.offset != asked && !page.content.is_empty() {
+        let moved = asked.line.is_none() && page.offset != asked.offset.unwrap_or(0);
+        if moved && !page.content.is_empty() {
             self.note(format_args!(
                 "begins at offset {}, the next whole character",
                 page.offset
             ));
         }
+        if let (Some(..0), Some(line)) = (asked.line, page.line) {
+            self.note(format_args!("begins at line {line}"));
+        }
         if page.lossy {
             self.note("some bytes are not text and are shown as \u{fffd}");
         }
+        if asked.verify {
+            self.verified(page);
+        }
         if let Some(next) = page.next {
             self.note(format_args!("next: --offset {next} (of {})", page.total));
+        }
+    }
+
+    fn verified(&mut self, page: &PageReport) {
+        match &page.digest {
+            Some(digest) if page.verified => self.note(format_args!("verified: {digest}")),
+            Some(digest) => self.note(format_args!(
+                "there was no digest to verify it by; it is {digest} now, and later reads are verified by that"
+            )),
+            None => self.note("not verified: the host does not know how"),
         }
     }
 

@@ -251,14 +251,24 @@ pub struct Read {
     pub session: SessionId,
     /// What to read.
     pub target: ReadTarget,
-    /// Raw bytes from the beginning.
+    /// Raw bytes from the beginning; 0 where `line` says where to begin.
+    #[serde(default)]
     pub offset: u64,
     /// Bytes that the page may have; null for the page's cap.
     #[serde(default)]
     pub limit: Option<u64>,
+    /// The line to begin at: from 1, or from -1 for the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<i64>,
+    /// Lines that the page may have; null for the page's cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<u64>,
     /// How the content travels.
     #[serde(default)]
     pub encoding: Encoding,
+    /// Whether the file is to be compared with its digest first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub verify: bool,
     /// The turn that it is part of; none, and no budget, where it is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Turn>,
@@ -303,6 +313,15 @@ pub struct PageReport {
     pub total: u64,
     /// Whether something in `content` stands for bytes that are not text.
     pub lossy: bool,
+    /// The line (from 1) that `content` begins in; null where the host does not know, and where there is no content.
+    #[serde(default)]
+    pub line: Option<u64>,
+    /// `blake3:` and hex of the file; null where none was made yet.
+    #[serde(default)]
+    pub digest: Option<String>,
+    /// Whether the file was compared with a digest that was known before.
+    #[serde(default)]
+    pub verified: bool,
 }
 
 /// Why a read was refused.
@@ -317,9 +336,11 @@ pub enum ReadFailure {
     NotAnOutput,
     /// The file is not what its record says.
     Damaged,
+    /// The output is still being written, so that there is no digest to verify it by.
+    Unfinished,
     /// The host may not read the file.
     Permission,
-    /// A limit of 0.
+    /// A limit of 0, a line 0, or two places to begin at.
     InvalidLimit,
     /// The host could not read; the message says why.
     IoError,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::args::WindowArgs;
 use crate::problem::Problem;
 use uuid::Uuid;
 use willcall_protocol::ids::{RunId, SessionId};
@@ -171,8 +172,12 @@ fn a_page_is_its_content_and_the_next_offset() {
         truncated: true,
         total: 9,
         lossy: false,
+        line: Some(1),
+        digest: None,
+        verified: false,
     };
-    let (out, err) = printed(|printer| printer.page(&page, 0));
+    let asked = WindowArgs::default();
+    let (out, err) = printed(|printer| printer.page(&page, &asked));
     assert_eq!(out, "\u{e4}b");
     assert_eq!(
         err,

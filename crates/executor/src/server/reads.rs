@@ -3,8 +3,7 @@
 use crate::ledger::in_words;
 use std::io::ErrorKind;
 use std::path::Path;
-use willcall_outputs::limits::MAX_PAGE_BYTES;
-use willcall_outputs::page::{Encoding as PageEncoding, Page};
+use willcall_outputs::page::{Ask, Encoding as PageEncoding, Extent, Page, PageCaps, Start};
 use willcall_outputs::record::Stream as Stored;
 use willcall_outputs::store::{OutputKey, ReadError, Store};
 use willcall_protocol::ids::{OutputId, Stream};
@@ -50,12 +49,12 @@ fn page(store: &Store, read: &Read) -> Result<Page, ReadError> {
         Encoding::Utf8 => PageEncoding::Utf8,
         Encoding::Base64 => PageEncoding::Base64,
     };
-    store.read(
-        &key,
-        read.offset,
-        read.limit.unwrap_or_else(|| MAX_PAGE_BYTES.into()),
-        encoding,
-    )
+    let ask = Ask {
+        start: Start::new(read.offset, read.line)?,
+        extent: Extent::new(read.limit, read.lines, encoding, PageCaps::default())?,
+        verify: read.verify,
+    };
+    store.page(&key, ask)
 }
 
 fn report(page: Page) -> PageReport {
@@ -70,6 +69,9 @@ fn report(page: Page) -> PageReport {
         truncated: page.truncated,
         total: page.total,
         lossy: page.lossy,
+        line: page.line,
+        digest: page.digest,
+        verified: page.verified,
     }
 }
 
@@ -78,9 +80,11 @@ fn failure(error: &ReadError) -> ReadFailure {
         ReadError::NotFound(_) => ReadFailure::NotFound,
         ReadError::AccessDenied(_) => ReadFailure::AccessDenied,
         ReadError::NotAnOutput(_) | ReadError::Session(_) => ReadFailure::NotAnOutput,
-        ReadError::Damaged { .. } | ReadError::Missing(_) | ReadError::Record { .. } => {
-            ReadFailure::Damaged
-        }
+        ReadError::Damaged { .. }
+        | ReadError::Altered { .. }
+        | ReadError::Missing(_)
+        | ReadError::Record { .. } => ReadFailure::Damaged,
+        ReadError::Unfinished(_) => ReadFailure::Unfinished,
         ReadError::Limit(_) => ReadFailure::InvalidLimit,
         ReadError::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
             ReadFailure::Permission

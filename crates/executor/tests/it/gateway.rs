@@ -153,7 +153,10 @@ impl Gateway {
                 target,
                 offset,
                 limit,
+                line: None,
+                lines: None,
                 encoding,
+                verify: false,
                 turn: None,
             })
             .unwrap();

@@ -9,6 +9,7 @@ mod outputs;
 mod problem;
 mod runs;
 mod turns;
+mod window;
 
 pub use problem::{Code, Problem, Started};
 

@@ -5,13 +5,14 @@ use super::extract::{Params, Segment};
 use super::problem::{Code, Problem};
 use super::runs::{run_id, session};
 use super::turns;
+use super::window::Window;
 use crate::fleet::{Command, HostKey, ReadError, Unreachable};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use tokio::sync::oneshot;
-use willcall_protocol::ids::{OutputId, SessionId, Stream};
-use willcall_protocol::message::{Encoding, PageReport, Read, ReadFailure, ReadTarget};
+use willcall_protocol::ids::{OutputId, Stream};
+use willcall_protocol::message::{PageReport, Read, ReadFailure, ReadTarget};
 
 /// A page of a run's output.
 #[derive(Debug, Deserialize)]
@@ -20,7 +21,10 @@ pub(super) struct OfRun {
     stream: Option<String>,
     offset: Option<u64>,
     limit: Option<u64>,
+    line: Option<i64>,
+    lines: Option<u64>,
     encoding: Option<String>,
+    verify: Option<bool>,
     turn: Option<String>,
     turn_calls: Option<u64>,
 }
@@ -34,7 +38,10 @@ pub(super) struct OfHost {
     session: Option<String>,
     offset: Option<u64>,
     limit: Option<u64>,
+    line: Option<i64>,
+    lines: Option<u64>,
     encoding: Option<String>,
+    verify: Option<bool>,
     turn: Option<String>,
     turn_calls: Option<u64>,
 }
@@ -58,11 +65,19 @@ pub(super) async fn of_run(
         )
     })?;
     let run = run_id(&run)?;
-    let range = (query.offset, query.limit, query.encoding.as_deref());
-    let target = ReadTarget::Output(OutputId { run, stream });
+    let window = Window {
+        offset: query.offset,
+        limit: query.limit,
+        line: query.line,
+        lines: query.lines,
+        encoding: query.encoding,
+        verify: query.verify,
+    };
+    let target = ReadTarget::Output(OutputId::Stream { run, stream });
     let turn = turns::Asked::in_query(query.turn, query.turn_calls)?;
+    let turn = turn.map(turns::Asked::parse).transpose()?;
     let row = api.runs.find(run).await?;
-    let read = read(row.session, target, range, turn)?;
+    let read = window.read(row.session, target, turn)?;
     page(&api, &HostKey::Id(row.host), read).await
 }
 
@@ -76,8 +91,16 @@ pub(super) async fn of_host(
     let session = session(query.session)?;
     let target = target(query.output, query.path)?;
     let turn = turns::Asked::in_query(query.turn, query.turn_calls)?;
-    let range = (query.offset, query.limit, query.encoding.as_deref());
-    let read = read(session, target, range, turn)?;
+    let turn = turn.map(turns::Asked::parse).transpose()?;
+    let window = Window {
+        offset: query.offset,
+        limit: query.limit,
+        line: query.line,
+        lines: query.lines,
+        encoding: query.encoding,
+        verify: query.verify,
+    };
+    let read = window.read(session, target, turn)?;
     let Ok(host) = host.0.parse::<HostKey>();
     page(&api, &host, read).await
 }
@@ -96,39 +119,6 @@ fn target(output: Option<String>, path: Option<String>) -> Result<ReadTarget, Pr
         )),
         _ => Err(wrong("name either output=RUN/STREAM or path=PATH".into())),
     }
-}
-
-fn read(
-    session: SessionId,
-    target: ReadTarget,
-    (offset, limit, encoding): (Option<u64>, Option<u64>, Option<&str>),
-    turn: Option<turns::Asked>,
-) -> Result<Read, Problem> {
-    if limit == Some(0) {
-        return Err(Problem::new(
-            Code::InvalidLimits,
-            "limit has to be at least 1",
-        ));
-    }
-    let encoding = match encoding {
-        None | Some("utf-8") => Encoding::Utf8,
-        Some("base64") => Encoding::Base64,
-        Some(_) => {
-            return Err(Problem::new(
-                Code::InvalidQuery,
-                "encoding is utf-8 or base64",
-            ));
-        }
-    };
-    Ok(Read {
-        call: 0,
-        session,
-        target,
-        offset: offset.unwrap_or(0),
-        limit,
-        encoding,
-        turn: turn.map(turns::Asked::parse).transpose()?,
-    })
 }
 
 /// Has the host read.
@@ -158,6 +148,7 @@ fn failed(reason: ReadFailure, message: String) -> Problem {
         ReadFailure::AccessDenied => Code::AccessDenied,
         ReadFailure::NotAnOutput => Code::NotAnOutput,
         ReadFailure::Damaged => Code::Damaged,
+        ReadFailure::Unfinished => Code::Unfinished,
         ReadFailure::Permission => Code::Permission,
         ReadFailure::InvalidLimit => Code::InvalidLimits,
         ReadFailure::IoError | ReadFailure::Other => Code::IoError,

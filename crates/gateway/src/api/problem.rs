@@ -68,6 +68,8 @@ pub enum Code {
     NotAnOutput,
     /// The file is not what its record says.
     Damaged,
+    /// The output is still being written, so that there is nothing to verify it by.
+    Unfinished,
     /// The host may not read the file.
     Permission,
     /// The host could not read the file.
@@ -165,6 +167,7 @@ impl Code {
             Self::AccessDenied => (403, "access_denied", "Another session's output", "caller"),
             Self::NotAnOutput => (404, "not_an_output", "Not a held output", "caller"),
             Self::Damaged => (409, "damaged", "The output was changed on its host", "host"),
+            Self::Unfinished => (409, "unfinished", "The output is not finished", "caller"),
             Self::Permission => (
                 502,
                 "permission",

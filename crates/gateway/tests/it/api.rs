@@ -281,6 +281,9 @@ async fn pages_are_read_in_the_right_session_and_failures_have_names() {
         truncated: false,
         total: 7,
         lossy: false,
+        line: Some(2),
+        digest: Some("blake3:0".into()),
+        verified: true,
     };
     let path = format!("/v1/runs/{run}/output?stream=stderr&offset=5&limit=2&encoding=base64");
     let (answer, asked) = read(&caller, &path, &mut host, Ok(page.clone())).await;
@@ -303,6 +306,7 @@ async fn pages_are_read_in_the_right_session_and_failures_have_names() {
         (ReadFailure::AccessDenied, 403, "access_denied"),
         (ReadFailure::NotAnOutput, 404, "not_an_output"),
         (ReadFailure::Damaged, 409, "damaged"),
+        (ReadFailure::Unfinished, 409, "unfinished"),
         (ReadFailure::Permission, 502, "permission"),
         (ReadFailure::InvalidLimit, 400, "invalid_limits"),
         (ReadFailure::IoError, 502, "io_error"),

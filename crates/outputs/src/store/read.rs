@@ -294,7 +294,11 @@ fn parse_path(path: &Path) -> Option<(&Path, OutputKey)> {
 }
 
 /// Reads a record of bounded length, which must be that of this run and session.
-pub(super) fn read_record(dir: &OwnedFd, session: &str, run: Uuid) -> Result<Option<Record>, ReadError> {
+pub(super) fn read_record(
+    dir: &OwnedFd,
+    session: &str,
+    run: Uuid,
+) -> Result<Option<Record>, ReadError> {
     let output = run.to_string();
     let fd = match dir::open(dir, &Record::file_name(run), OFlag::O_RDONLY, Mode::empty()) {
         Ok(fd) => fd,

@@ -15,6 +15,7 @@ mod lines;
 mod parcels;
 mod reads;
 mod sweeps;
+mod verify;
 
 /// A workspace that goes when the test ends, and a store in it.
 struct Fixture {
