@@ -21,14 +21,15 @@ use crate::limits::{
 };
 use crate::runs::{Runs, Ticket};
 use rand::RngExt;
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 use willcall_protocol::ids::{AgentId, RunId};
-use willcall_protocol::message::{Dispatch, Read, ToLink};
-use willcall_protocol::outcome::Report;
+use willcall_protocol::message::{Dispatch, Read, Refusal, ToLink};
+use willcall_protocol::outcome::{Cause, Report};
 use willcall_protocol::session::{GatewayEvent, GatewaySession, SessionError};
 
 /// One link, from welcome to close.
@@ -39,12 +40,19 @@ pub(super) struct LinkLoop {
     wire: Wire,
     session: GatewaySession,
     berth: Berth,
-    unanswered: BTreeSet<RunId>,
+    unanswered: BTreeMap<RunId, Sent>,
     /// Results on their way into the database, in their order.
     commits: VecDeque<(u64, Ticket<Stored>)>,
     reads: BTreeMap<u64, oneshot::Sender<ReadAnswer>>,
     last_call: u64,
     backlog: Option<Box<Backlog>>,
+}
+
+/// Whether the host may have had a dispatch before this link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    First,
+    Again,
 }
 
 /// Open runs of the time before this link, a page at a time.
@@ -53,6 +61,16 @@ struct Backlog {
     /// What the host says is running: none of it is late.
     running: Arc<HashSet<RunId>>,
     page: Option<Ticket<Vec<OpenRun>>>,
+}
+
+impl Backlog {
+    fn new(running: Vec<RunId>) -> Self {
+        Self {
+            place: i64::MIN,
+            running: Arc::new(running.into_iter().collect()),
+            page: None,
+        }
+    }
 }
 
 impl LinkLoop {
@@ -90,12 +108,8 @@ impl LinkLoop {
         if let Err(why) = greeted {
             return Err((wire, why));
         }
-        let running = Arc::new(hello.running.into_iter().collect());
-        let backlog = Some(Box::new(Backlog {
-            place: i64::MIN,
-            running,
-            page: None,
-        }));
+        // A host that cannot read its ledger knows nothing of earlier runs: they wait for a link that does.
+        let backlog = (!ledger.is_nil()).then(|| Box::new(Backlog::new(hello.running)));
         Ok(Box::new(Self {
             runs,
             agent,
@@ -103,7 +117,7 @@ impl LinkLoop {
             wire,
             session,
             berth,
-            unanswered: BTreeSet::new(),
+            unanswered: BTreeMap::new(),
             commits: VecDeque::new(),
             reads: BTreeMap::new(),
             last_call: 0,
@@ -156,10 +170,7 @@ impl LinkLoop {
                 self.unanswered.remove(&run);
                 self.runs.accepted(self.agent, run, timeout_ms);
             }
-            GatewayEvent::Refused(refusal) => {
-                self.unanswered.remove(&refusal.run);
-                self.runs.refused(self.agent, refusal).await?;
-            }
+            GatewayEvent::Refused(refusal) => self.refused(refusal).await?,
             GatewayEvent::Finished { seq, report } => self.finished(seq, *report).await?,
             GatewayEvent::Page { call, page } => self.answer(call, Ok(page)),
             GatewayEvent::ReadFailed {
@@ -169,6 +180,22 @@ impl LinkLoop {
             } => self.answer(call, Err(ReadError::Refused(reason, message))),
         }
         Ok(())
+    }
+
+    /// A host that could not look into its ledger refuses what it was sent now; of what it was sent before it says nothing.
+    async fn refused(&mut self, refusal: Refusal) -> Result<(), Closing> {
+        let sent = self.unanswered.remove(&refusal.run);
+        let says_nothing = match refusal.cause {
+            Cause::LedgerUnavailable => sent != Some(Sent::First),
+            Cause::OutcomeUnknown => true,
+            _ => false,
+        };
+        if says_nothing {
+            let (agent, run) = (self.agent, refusal.run);
+            tracing::warn!(%agent, %run, blame = "peer", "the host cannot say what became of the run; it stays open");
+            return Ok(());
+        }
+        Ok(self.runs.refused(self.agent, refusal).await?)
     }
 
     async fn finished(&mut self, seq: u64, report: Report) -> Result<(), Closing> {
@@ -196,15 +223,22 @@ impl LinkLoop {
 
     fn obey(&mut self, command: Command) -> Result<(), Closing> {
         match command {
-            Command::Dispatch(dispatch) => self.dispatch(*dispatch),
+            Command::Dispatch(dispatch) => self.dispatch(*dispatch, Sent::First),
             Command::Cancel(run) => Ok(self.session.cancel(run)?),
             Command::Read(read, answer) => self.read(*read, answer),
         }
     }
 
-    fn dispatch(&mut self, dispatch: Dispatch) -> Result<(), Closing> {
-        self.unanswered.insert(dispatch.run);
-        Ok(self.session.dispatch(dispatch)?)
+    /// A run that was stored while this link came up is found in both ways; of two copies the second might be
+    /// started after the first was refused.
+    fn dispatch(&mut self, dispatch: Dispatch, sent: Sent) -> Result<(), Closing> {
+        match self.unanswered.entry(dispatch.run) {
+            Entry::Occupied(_) => Ok(()),
+            Entry::Vacant(free) => {
+                free.insert(sent);
+                Ok(self.session.dispatch(dispatch)?)
+            }
+        }
     }
 
     fn read(&mut self, read: Read, answer: oneshot::Sender<ReadAnswer>) -> Result<(), Closing> {
@@ -257,7 +291,7 @@ impl LinkLoop {
             if open.cancel.is_some() {
                 self.session.cancel(open.dispatch.run)?;
             }
-            self.dispatch(open.dispatch)?;
+            self.dispatch(open.dispatch, Sent::Again)?;
         }
         Ok(())
     }

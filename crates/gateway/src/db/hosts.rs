@@ -84,7 +84,7 @@ pub fn revoke(c: &Connection, agent: AgentId, now: i64) -> rusqlite::Result<()> 
 }
 
 /// Notes a hello; says up to which result of that ledger everything is committed. A ledger that was not there before
-/// begins at 0.
+/// begins at 0. The nil ledger stands for none: what is known of the host's own stays.
 pub fn greet(
     c: &Connection,
     agent: AgentId,
@@ -92,13 +92,15 @@ pub fn greet(
     facts: &Facts,
     now: i64,
 ) -> rusqlite::Result<u64> {
-    let sql = "UPDATE hosts SET last_seen = ?2, facts = ?3, ledger = ?4,
-                   acked = CASE WHEN ledger IS ?4 THEN acked ELSE 0 END
-               WHERE agent = ?1 RETURNING acked";
-    let acked: i64 = c.prepare_cached(sql)?.query_row(
-        params![blob(agent.0), now, json(facts)?, blob(ledger)],
-        |row| row.get(0),
-    )?;
+    let sql = "UPDATE hosts SET last_seen = ?2, facts = ?3, ledger = coalesce(?4, ledger),
+                   acked = CASE WHEN ?4 IS NULL OR ledger IS ?4 THEN acked ELSE 0 END
+               WHERE agent = ?1 RETURNING iif(?4 IS NULL, 0, acked)";
+    let known = (!ledger.is_nil()).then(|| blob(ledger));
+    let acked: i64 = c
+        .prepare_cached(sql)?
+        .query_row(params![blob(agent.0), now, json(facts)?, known], |row| {
+            row.get(0)
+        })?;
     Ok(u64::try_from(acked).unwrap_or(0))
 }
 

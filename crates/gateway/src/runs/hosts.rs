@@ -117,9 +117,14 @@ impl Runs {
             let mut open = runs::open_after(c, agent, place, BACKLOG_PAGE)?;
             for run in &mut open {
                 let id = run.dispatch.run;
-                if run.created < late && run.cancel.is_none() && !running.contains(&id) {
-                    runs::want_end(c, id, Cancel::Late)?;
-                    run.cancel = Some(Cancel::Late);
+                match run.cancel {
+                    // It was there in time after all.
+                    Some(Cancel::Late) if running.contains(&id) => run.cancel = None,
+                    None if run.created < late && !running.contains(&id) => {
+                        runs::want_end(c, id, Cancel::Late)?;
+                        run.cancel = Some(Cancel::Late);
+                    }
+                    _ => {}
                 }
                 drop(board.watch(id, agent));
             }

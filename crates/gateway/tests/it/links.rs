@@ -339,6 +339,78 @@ async fn a_run_that_did_not_arrive_for_long_is_not_started_late() {
 }
 
 #[tokio::test]
+async fn a_run_that_turns_out_to_be_running_is_not_ended_for_being_late() {
+    let gateway = Gateway::start().await;
+    let identity = gateway.register("web");
+    let mut host = Host::connect(&gateway, &identity).await;
+    let run = begin(&gateway, "web").await;
+    host.dispatch().await;
+    drop(host);
+    gateway.links(0).await;
+    let database = Connection::open(gateway.database()).expect("opened");
+    database
+        .execute("UPDATE runs SET cancel = 'late'", [])
+        .expect("marked");
+    let (mut host, _) = Host::connect_as(&gateway, &identity, hello(LEDGER, vec![run])).await;
+    assert_eq!(host.dispatch().await.run, run);
+}
+
+/// The refusal is about this dispatch; the earlier one may have been executed.
+#[tokio::test]
+async fn a_host_that_cannot_look_into_its_ledger_does_not_end_what_it_had_before() {
+    let gateway = Gateway::start().await;
+    let identity = gateway.register("web");
+    let mut host = Host::connect(&gateway, &identity).await;
+    let run = begin(&gateway, "web").await;
+    host.dispatch().await;
+    drop(host);
+    gateway.links(0).await;
+    let mut host = Host::connect(&gateway, &identity).await;
+    assert_eq!(host.dispatch().await.run, run);
+    host.refuse(run, Cause::LedgerUnavailable).await;
+    let (json, ()) = tokio::join!(
+        state(&gateway, run, 15),
+        host.finish(1, exited(run, "it ran"))
+    );
+    assert_eq!(json["stdout"]["result"], "it ran");
+    // What it never had before is refused for good.
+    let new = begin(&gateway, "web").await;
+    while !matches!(host.event().await, AgentEvent::Dispatch(asked) if asked.run == new) {}
+    let (json, ()) = tokio::join!(
+        state(&gateway, new, 15),
+        host.refuse(new, Cause::LedgerUnavailable)
+    );
+    assert_eq!(
+        (&json["state"], &json["cause"]),
+        (&json!("refused"), &json!("ledger_unavailable"))
+    );
+}
+
+#[tokio::test]
+async fn a_host_without_its_ledger_is_asked_about_nothing_earlier() {
+    let gateway = Gateway::start().await;
+    let identity = gateway.register("web");
+    let mut host = Host::connect(&gateway, &identity).await;
+    let run = begin(&gateway, "web").await;
+    host.dispatch().await;
+    host.finish(7, exited(RunId(Uuid::from_u128(9)), "")).await;
+    assert_eq!(host.event().await, AgentEvent::Acked(7));
+    drop(host);
+    gateway.links(0).await;
+    let without = hello(Uuid::nil(), Vec::new());
+    let (mut host, resume_from) = Host::connect_as(&gateway, &identity, without).await;
+    assert_eq!(resume_from, 0);
+    let new = begin(&gateway, "web").await;
+    assert_eq!(host.dispatch().await.run, new);
+    drop(host);
+    gateway.links(0).await;
+    let (mut host, resume_from) =
+        Host::connect_as(&gateway, &identity, hello(LEDGER, Vec::new())).await;
+    assert_eq!(resume_from, 7);
+    assert_eq!(host.dispatch().await.run, run);
+}
+
+#[tokio::test]
 async fn the_largest_previews_come_through_whole() {
     let gateway = Gateway::start().await;
     let identity = gateway.register("web");
