@@ -40,7 +40,7 @@ mod verify;
 pub use dir::Distrust;
 pub use error::{ReadError, SessionError, StoreError};
 pub use output_file::OutputFile;
-pub use parcel::Parcel;
+pub use parcel::{Parcel, ParcelKey};
 pub use sweep::{Survey, Swept};
 
 /// The store's directory in its workspace.

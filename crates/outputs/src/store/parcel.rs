@@ -17,6 +17,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{MutexGuard, PoisonError};
 
+mod reads;
+
+pub use reads::ParcelKey;
+
 /// Where a parcel is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parcel {
@@ -88,6 +92,11 @@ pub(super) fn exclusive(store: &Store) -> MutexGuard<'_, ()> {
 
 /// When the parcel of `hash` was stored last, by its record.
 pub(super) fn created_ms(json: &[u8], hash: &Hash) -> Result<u64, RecordError> {
+    record_of(json, hash).map(|record| record.created_ms)
+}
+
+/// The record of the parcel of `hash`.
+fn record_of(json: &[u8], hash: &Hash) -> Result<ParcelRecord, RecordError> {
     #[derive(Deserialize)]
     struct Versioned {
         version: u64,
@@ -102,7 +111,7 @@ pub(super) fn created_ms(json: &[u8], hash: &Hash) -> Result<u64, RecordError> {
     let record: ParcelRecord = serde_json::from_slice(json)?;
     let digest = format!("{}{}", digest::PREFIX, super::names::hex(hash));
     if record.digest == digest {
-        Ok(record.created_ms)
+        Ok(record)
     } else {
         Err(RecordError::OtherParcel(record.digest))
     }

@@ -104,7 +104,7 @@ impl Store {
         self.open_output(&key).map(|_| key)
     }
 
-    fn is_root(&self, path: &Path) -> io::Result<bool> {
+    pub(super) fn is_root(&self, path: &Path) -> io::Result<bool> {
         let ours = fstat(&self.dir)?;
         match fs::metadata(path) {
             Ok(theirs) => Ok((theirs.dev(), theirs.ino()) == (ours.st_dev, ours.st_ino)),
@@ -176,20 +176,21 @@ impl Store {
     /// Why the session knows nothing of the run: because another session does, or nobody.
     fn absent(&self, key: &OutputKey) -> ReadError {
         let output = key.to_string();
-        match self.is_elsewhere(key) {
+        let names = [key.file_name(), Record::file_name(key.run)];
+        match self.is_elsewhere(&key.session, &names) {
             Ok(true) => ReadError::AccessDenied(output),
             Ok(false) => ReadError::NotFound(output),
             Err(errno) => ReadError::io(&output)(errno),
         }
     }
 
-    fn is_elsewhere(&self, key: &OutputKey) -> Result<bool, Errno> {
-        let names = [key.file_name(), Record::file_name(key.run)];
+    /// Whether another session has a file of one of these names.
+    pub(super) fn is_elsewhere(&self, ours: &str, names: &[String]) -> Result<bool, Errno> {
         let listed = dir::open(&self.dir, ".", OFlag::O_DIRECTORY, Mode::empty())?;
         for entry in Dir::from_fd(listed)?.iter() {
             let entry = entry?;
             let session = entry.file_name().to_str().unwrap_or_default();
-            if session == key.session || check_session(session).is_err() {
+            if session == ours || check_session(session).is_err() {
                 continue;
             }
             let Ok(dir) = dir::open_dir(&self.dir, session) else {
@@ -264,25 +265,28 @@ fn exists(dir: &OwnedFd, name: &str) -> bool {
 }
 
 /// A session's directory that cannot be used: by a link in its place, or by the file system.
-fn refused(output: &str, error: DirError) -> ReadError {
+pub(super) fn refused(output: &str, error: DirError) -> ReadError {
     match error {
         DirError::Unsafe(_) => ReadError::NotAnOutput(output.to_owned()),
         DirError::Io(errno) => ReadError::io(output)(errno),
     }
 }
 
+impl OutputKey {
+    /// The output that a path names by its form, `…/<session>/<run>.<stream>.txt`, wherever that is.
+    pub fn of_path(path: &Path) -> Option<Self> {
+        parse_path(path).map(|(_, key)| key)
+    }
+}
+
 /// Splits `<root>/<session>/<run>.<stream>.txt`.
 fn parse_path(path: &Path) -> Option<(&Path, OutputKey)> {
-    let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
-    if !path.is_absolute() || !path.components().all(plain) {
-        return None;
-    }
+    let parent = plain_parent(path)?;
     let (run, stream) = path
         .file_name()?
         .to_str()?
         .strip_suffix(".txt")?
         .split_once('.')?;
-    let parent = path.parent()?;
     let session = parent.file_name()?.to_str()?;
     let key = OutputKey {
         session: session.to_owned(),
@@ -291,6 +295,13 @@ fn parse_path(path: &Path) -> Option<(&Path, OutputKey)> {
     };
     let exact = path.file_name()?.to_str()? == key.file_name();
     (exact && check_session(session).is_ok()).then_some((parent.parent()?, key))
+}
+
+/// The directory of an absolute path without `..` in it.
+pub(super) fn plain_parent(path: &Path) -> Option<&Path> {
+    let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+    let sound = path.is_absolute() && path.components().all(plain);
+    path.parent().filter(|_| sound)
 }
 
 /// Reads a record of bounded length, which must be that of this run and session.
@@ -323,7 +334,7 @@ pub(super) fn read_record(
 }
 
 /// The bytes of a range, fewer if the file ends before.
-fn read_window(file: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
+pub(super) fn read_window(file: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
     // A page's range is bounded; on no platform of ours is it longer than an address.
     let mut window = vec![0; usize::try_from(to - from).unwrap_or(0)];
     let mut filled = 0;

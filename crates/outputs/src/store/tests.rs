@@ -12,6 +12,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use tempfile::TempDir;
 
 mod lines;
+mod parcel_reads;
 mod parcels;
 mod reads;
 mod sweeps;
