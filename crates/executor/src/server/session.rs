@@ -113,7 +113,10 @@ impl Session {
     }
 
     fn transmit(&mut self) -> Result<(), End> {
-        while let Some(message) = self.core.poll_transmit() {
+        // What a full port does not take waits in the core, which ends the session of a peer that never reads.
+        while !self.port.is_full()
+            && let Some(message) = self.core.poll_transmit()
+        {
             let message = frame::encode(Channel::Session, &message).map_err(End::Ours)?;
             self.port.queue(&message);
         }
@@ -262,7 +265,7 @@ async fn say(runs: &Runs, run: RunId, answer: Answer) -> Done {
                 );
                 Done::Say(ToGateway::Refused(Refusal {
                     run,
-                    cause: Cause::LedgerUnavailable,
+                    cause: Cause::OutcomeUnknown,
                     message,
                 }))
             }

@@ -182,6 +182,14 @@ impl Gateway {
         self.stream.write_all(message).unwrap();
     }
 
+    /// Sends a message again and again and reads no answer. Whether that ends the connection before `times` are sent.
+    pub(crate) fn flood_ends_it(&mut self, message: &[u8], times: usize) -> bool {
+        let len = u32::try_from(message.len()).unwrap();
+        let one = [&len.to_le_bytes(), message].concat();
+        let batch = one.repeat(1000);
+        (0..times / 1000).any(|_| self.stream.write_all(&batch).is_err())
+    }
+
     /// Whether the executor closes the connection.
     pub(crate) fn is_closed(&self) -> bool {
         while let Some(message) = receive(&self.stream) {

@@ -157,6 +157,17 @@ fn nonsense_ends_the_session_and_blames_the_peer() {
     }
 }
 
+/// What waits for such a gateway is bounded in the executor's memory.
+#[test]
+fn a_gateway_that_asks_and_never_listens_is_cut_off() {
+    let host = Host::start();
+    let mut gateway = host.connect();
+    let ping = b"\x01\x00{\"type\":\"ping\",\"nonce\":1}";
+    assert!(gateway.flood_ends_it(ping, 1_000_000));
+    assert!(host.executor_log().contains("too many messages wait"));
+    host.connect().run(command(&["true"]));
+}
+
 #[test]
 fn a_newer_link_takes_over_and_the_older_is_closed() {
     let host = Host::start();
