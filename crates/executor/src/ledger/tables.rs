@@ -7,6 +7,7 @@ use super::claim::{Claim, Known, Verdict, decide};
 use super::error::LedgerError;
 use crate::limits::{LEDGER_CACHE_KIB, SEQ_GAP};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 use uuid::Uuid;
@@ -430,6 +431,9 @@ impl Tables {
 }
 
 fn connect(path: &Path) -> Sql<Connection> {
+    // SQLite would make it for everybody to read. Where this fails, SQLite says why.
+    let mut private = std::fs::OpenOptions::new();
+    let _ = private.write(true).create_new(true).mode(0o600).open(path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX

@@ -6,6 +6,7 @@ use super::*;
 use crate::limits::SEQ_GAP;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -393,4 +394,12 @@ fn a_ledger_that_cannot_be_written_fails_each_request_and_recovers() {
     tables.limit_pages(1 << 20);
     assert_eq!(tables.unfinished().expect("read"), []);
     assert_eq!(claim(&mut tables, &plain(1)), Verdict::First);
+}
+
+#[test]
+fn a_new_ledger_is_for_its_owner_alone() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    drop(open(&dir, "boot"));
+    let found = std::fs::metadata(dir.path().join("ledger.db")).expect("there");
+    assert_eq!(found.permissions().mode() & 0o777, 0o600);
 }

@@ -3,6 +3,7 @@
 use super::DbError;
 use crate::limits::DB_BUSY;
 use rusqlite::Connection;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// One step for each version; a step that was released never changes.
@@ -41,6 +42,9 @@ const STEPS: [&str; 1] = ["
 
 /// Opens the database at `path`, makes it if there is none, and brings it to the newest version.
 pub fn open(path: &Path) -> Result<Connection, DbError> {
+    // SQLite would make it for everybody to read. Where this fails, SQLite says why.
+    let mut private = std::fs::OpenOptions::new();
+    let _ = private.write(true).create_new(true).mode(0o600).open(path);
     let mut connection = Connection::open(path)?;
     connection.busy_timeout(DB_BUSY)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -72,12 +76,18 @@ fn migrate(connection: &mut Connection) -> Result<(), DbError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_database_is_made_once_and_a_newer_one_refused() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("gateway.db");
         drop(open(&path).expect("made"));
+        let mode = std::fs::metadata(&path)
+            .expect("there")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
         let connection = open(&path).expect("opened again");
         connection
             .pragma_update(None, "user_version", 99)
