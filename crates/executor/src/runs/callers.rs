@@ -84,7 +84,11 @@ async fn answer(runs: &Runs, stream: UnixStream) -> Result<Call, CallError> {
     };
     match runs.ledger.standing(run).await? {
         // It holds a result that the ledger has.
-        Standing::Finished => line.say(ToRunner::Collected).await?,
+        Standing::Finished => {
+            line.say(ToRunner::Collected).await?;
+            // The executor that entered the end may not have come to it.
+            runs.spool.remove(run);
+        }
         Standing::Unknown if hello.phase != Phase::Armed => return Ok(Call::Stranger(run, line)),
         // Its task is about to begin or end, or it will execute nothing.
         Standing::Unknown | Standing::Unfinished => {}
