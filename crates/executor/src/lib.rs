@@ -13,6 +13,7 @@
 //! | [`ledger`] | what must not be forgotten: claims, ends, what the gateway has |
 //! | [`runs`] | one task for each run, from its claim to its end; adoption after a restart |
 //! | `outbox` | the newest results, for the session that sends them |
+//! | `turns` | what of a call's texts may leave, given what else its turn has sent |
 //! | `server` | sessions with gateways over link.sock |
 //! | [`service`] | the process: what is opened in which order, and how it ends |
 //! | [`limits`] | every bound, each with its why |
@@ -28,5 +29,6 @@ mod server;
 pub mod service;
 mod sockets;
 mod sync;
+mod turns;
 
 pub use cli::main_from;

@@ -56,6 +56,10 @@ pub const MAX_RECENT: usize = 16;
 /// Text that such a result may have; larger ones are read back from the ledger.
 pub const MAX_RECENT_TEXT: usize = 64 * 1024;
 
+/// How long a result waits for a text to be kept that its turn has no room for; after that it says that it is
+/// not saved.
+pub const PARCEL_TIME: Duration = Duration::from_secs(3);
+
 /// Reads at once: each may hold a page, its encoding and a thread.
 pub const MAX_READS: usize = 8;
 /// Things that a session may ask for before it takes the answers.

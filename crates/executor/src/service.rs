@@ -23,7 +23,7 @@ use std::sync::Arc;
 use thiserror::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{sleep, timeout};
-use willcall_outputs::limits::CEILING_MAX_BYTES;
+use willcall_outputs::limits::{CEILING_MAX_BYTES, DEFAULT_TURN_BUDGET};
 use willcall_outputs::store::{Store, StoreError};
 use willcall_protocol::limits::{OLDEST_VERSION, VERSION};
 use willcall_protocol::message::{Capabilities, Hello};
@@ -137,6 +137,7 @@ impl Opened {
                 redial: runner.to_string_lossy().into_owned(),
             },
             boot_id: self.boot_id.clone(),
+            turn_budget: DEFAULT_TURN_BUDGET,
         });
         // Before anybody can ask or call, so that nobody meets a run that is not there yet.
         if let Err(error) = runs.adopt().await {

@@ -5,10 +5,12 @@
 //! | [`order`] | a dispatch, checked | none |
 //! | `machine` | the life of one run | none |
 //! | `report` | what the caller is told of it | none |
+//! | `budget` | takes out of it what its turn has no room for | files, if need be |
 //! | `task` | carries the machine's actions out | sockets, ledger |
 //! | `spawner`, `line`, `spool` | the ways to the spawner, to a runner, and to what a dead one left | sockets, files |
 //! | `callers` | runners that dial | sockets |
 
+mod budget;
 pub(crate) mod callers;
 mod line;
 mod machine;
@@ -24,6 +26,7 @@ use crate::ledger::{Asked, Ledger, LedgerError, NewRun, in_words};
 use crate::limits::{MAX_ATTACHING, MAX_RUNS};
 use crate::outbox::Outbox;
 use crate::sync::lock;
+use crate::turns::{Gate, Parcels};
 use line::Line;
 use order::{Order, Surroundings};
 use spawner::Spawner;
@@ -61,6 +64,8 @@ pub(crate) struct Runs {
     surroundings: Surroundings,
     boot_id: String,
     outbox: Outbox,
+    turns: Arc<Gate>,
+    parcels: Parcels,
     live: Mutex<HashMap<RunId, Live>>,
     tasks: Mutex<JoinSet<()>>,
     /// A task has panicked: this process must not go on.
@@ -101,12 +106,16 @@ pub(crate) struct Parts {
     pub(crate) spawner: PathBuf,
     pub(crate) surroundings: Surroundings,
     pub(crate) boot_id: String,
+    /// Bytes of text that all results of one turn may carry.
+    pub(crate) turn_budget: u64,
 }
 
 impl Runs {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
         Arc::new(Self {
             ledger: parts.ledger,
+            turns: Gate::new(parts.turn_budget),
+            parcels: Parcels::new(Arc::clone(&parts.store)),
             store: parts.store,
             spool: Spool::open(parts.spool_dir),
             spawner: Spawner::new(parts.spawner),
@@ -129,6 +138,10 @@ impl Runs {
 
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    pub(crate) fn turns(&self) -> &Arc<Gate> {
+        &self.turns
     }
 
     /// The runs that are claimed and not over.

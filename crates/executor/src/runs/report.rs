@@ -44,7 +44,7 @@ impl Finished {
 /// What to tell the caller of a run. `path_of` says where an output's file is.
 pub(crate) fn finished(
     order: &Order,
-    conclusion: Conclusion,
+    conclusion: &Conclusion,
     path_of: impl Fn(&OutputKey) -> std::path::PathBuf,
 ) -> Finished {
     let mut report = bare(order, RunState::Lost);
@@ -53,15 +53,15 @@ pub(crate) fn finished(
         Conclusion::Result(result) => {
             let RunResult {
                 ending, streams, ..
-            } = &*result;
-            describe(&mut report, &result);
+            } = &**result;
+            describe(&mut report, result);
             if matches!(ending, Ending::Ended { .. }) {
                 for stream in streams {
                     add_stream(&mut report, &mut stored, order, stream, &path_of);
                 }
             }
         }
-        Conclusion::LaunchFailed(error) => not_started(&mut report, &error),
+        Conclusion::LaunchFailed(error) => not_started(&mut report, error),
         Conclusion::NoRunner => {
             report.state = RunState::Refused;
             report.cause = Some(Cause::SpawnerUnavailable);
@@ -202,7 +202,7 @@ fn add_stream(
     *place = Some(stream_report(receipt));
 }
 
-fn stream_report(receipt: Receipt) -> StreamReport {
+pub(super) fn stream_report(receipt: Receipt) -> StreamReport {
     StreamReport {
         result: receipt.result,
         truncated: receipt.truncated,
@@ -357,7 +357,7 @@ mod tests {
     }
 
     fn report(conclusion: Conclusion) -> Report {
-        finished(&order(), conclusion, |_| PathBuf::from("/outputs/file")).report
+        finished(&order(), &conclusion, |_| PathBuf::from("/outputs/file")).report
     }
 
     fn ended(status: Status, killed: Option<KillCause>) -> Report {
@@ -425,7 +425,7 @@ mod tests {
             status,
             killed: None,
         });
-        let all = finished(&order(), conclusion, |_| PathBuf::from("/outputs/file"));
+        let all = finished(&order(), &conclusion, |_| PathBuf::from("/outputs/file"));
         let record = all.record(1, 2).expect("a stream has a file");
         assert_eq!(record.streams.keys().collect::<Vec<_>>(), [&Stream::Stderr]);
         assert_eq!(
@@ -435,7 +435,7 @@ mod tests {
             ),
             ("exited", 2)
         );
-        let none = finished(&order(), Conclusion::NoRunner, |_| PathBuf::new());
+        let none = finished(&order(), &Conclusion::NoRunner, |_| PathBuf::new());
         assert_eq!(none.record(1, 2), None);
     }
 

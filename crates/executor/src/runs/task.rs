@@ -1,6 +1,7 @@
 //! One run's task: carries out what its machine decides.
 
 use super::line::{Line, LineError};
+use super::budget::keep_within;
 use super::machine::{Action, Conclusion, Machine, SpoolState};
 use super::order::Order;
 use super::report::{Finished, finished};
@@ -9,6 +10,7 @@ use crate::host::now_ms;
 use crate::ledger::claim::Verdict;
 use crate::ledger::{Asked, Unfinished, in_words};
 use crate::limits::LEDGER_RETRY;
+use crate::turns::Pass;
 use std::fs::File;
 use std::future::pending;
 use std::io;
@@ -29,6 +31,8 @@ pub(super) struct Task {
     order: Arc<Order>,
     accepted_ms: u64,
     machine: Machine,
+    /// What its turn lets out of its results.
+    pass: Pass,
     line: Option<Line>,
     /// Tells, if it does, that the spawner forked no runner.
     failure: Option<oneshot::Receiver<SpawnError>>,
@@ -37,7 +41,8 @@ pub(super) struct Task {
 impl Task {
     /// A run that is about to be claimed.
     pub(super) fn arming(place: Place, order: Order, accepted_ms: u64) -> Self {
-        Self::new(place, order, accepted_ms, Machine::arming(Instant::now()))
+        let machine = Machine::arming(Instant::now());
+        Self::new(place, order, accepted_ms, machine)
     }
 
     /// Has a runner armed while the claim syncs; answers, and drives the run if it is the first one.
@@ -83,12 +88,15 @@ impl Task {
     }
 
     fn new(place: Place, order: Order, accepted_ms: u64, machine: Machine) -> Self {
+        let turn = order.dispatch.turn.as_ref();
+        let pass = place.runs.turns.arrive(&order.dispatch.session, turn);
         let order = Arc::new(order);
         Self {
             place,
             order,
             accepted_ms,
             machine,
+            pass,
             line: None,
             failure: None,
         }
@@ -251,16 +259,27 @@ impl Task {
         }
     }
 
-    /// Makes the report, and writes the record of what is stored.
-    async fn describe(&self, conclusion: Conclusion) -> (Report, Vec<Stream>) {
+    /// Makes the report, within what its turn has room for, and writes the record of what is stored.
+    async fn describe(&mut self, conclusion: Conclusion) -> (Report, Vec<Stream>) {
+        let (mut finished, conclusion) = self.judge(conclusion).await;
+        let result = match &conclusion {
+            Conclusion::Result(result) => Some(&**result),
+            _ => None,
+        };
+        let parcels = &self.place.runs.parcels;
+        keep_within(&mut self.pass, &mut finished, result, &self.order, parcels).await;
+        (finished.report, finished.stored.into_keys().collect())
+    }
+
+    async fn judge(&self, conclusion: Conclusion) -> (Finished, Conclusion) {
         let (store, order) = (Arc::clone(&self.runs().store), Arc::clone(&self.order));
         let accepted_ms = self.accepted_ms;
         let slow = needs_disk(&conclusion);
         let work = move || {
-            let mut finished = finished(&order, conclusion, |key| store.path_of(key));
+            let mut finished = finished(&order, &conclusion, |key| store.path_of(key));
             mention_files(&mut finished.report, &store);
             write_record(&store, &finished, accepted_ms);
-            (finished.report, finished.stored.into_keys().collect())
+            (finished, conclusion)
         };
         if !slow {
             return work();

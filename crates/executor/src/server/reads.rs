@@ -1,18 +1,20 @@
 //! Pages of held outputs.
 
 use crate::ledger::in_words;
+use crate::turns::Pass;
 use std::io::ErrorKind;
 use std::path::Path;
 use willcall_outputs::page::{Ask, Encoding as PageEncoding, Extent, Page, PageCaps, Start};
 use willcall_outputs::record::Stream as Stored;
-use willcall_outputs::store::{OutputKey, ReadError, Store};
+use willcall_outputs::store::{OutputKey, ParcelKey, ReadError, Store};
+use willcall_outputs::turn::Share;
 use willcall_protocol::ids::{OutputId, Stream};
 use willcall_protocol::message::{Encoding, PageReport, Read, ReadFailure, ReadTarget, ToGateway};
 
-/// Reads a page and answers, in any case. Blocks.
-pub(super) fn answer(store: &Store, read: &Read) -> ToGateway {
+/// Reads a page, within what its turn has room for, and answers, in any case. Blocks.
+pub(super) fn answer(store: &Store, read: &Read, pass: Pass) -> ToGateway {
     let call = read.call;
-    match page(store, read) {
+    match page_within(store, read, pass) {
         Ok(page) => ToGateway::Page {
             call,
             page: report(page),
@@ -28,10 +30,77 @@ pub(super) fn answer(store: &Store, read: &Read) -> ToGateway {
     }
 }
 
+/// A page that its turn has no room for ends earlier; where there is no room at all, where it begins.
+fn page_within(store: &Store, read: &Read, mut pass: Pass) -> Result<Page, ReadError> {
+    let read_whole = page(store, read);
+    // A refusal carries no text.
+    let len = read_whole.as_ref().map_or(0, |page| page.content.len());
+    let share = pass.allot_page(len as u64);
+    let page = read_whole?;
+    let Share::Only(room) = share else {
+        return Ok(page);
+    };
+    let shorter = shorter(store, read, page, room)?;
+    pass.correct(shorter.content.len() as u64);
+    Ok(shorter)
+}
+
+/// The same page in `room` bytes of content.
+fn shorter(store: &Store, read: &Read, whole: Page, room: u64) -> Result<Page, ReadError> {
+    let limit = match read.encoding {
+        Encoding::Utf8 => room,
+        // Base64 makes 4 characters of 3 bytes.
+        Encoding::Base64 => room / 4 * 3,
+    };
+    let asked = Read {
+        offset: whole.offset,
+        line: None,
+        limit: Some(limit.min(read.limit.unwrap_or(limit))),
+        verify: false,
+        ..read.clone()
+    };
+    let fits = |page: &Page| page.content.len() as u64 <= room;
+    let page = if limit > 0 {
+        Some(page(store, &asked)?).filter(fits)
+    } else {
+        None
+    };
+    Ok(match page {
+        Some(page) => Page {
+            digest: whole.digest,
+            verified: whole.verified,
+            ..page
+        },
+        // Not even the first character: the next turn begins where this one would have.
+        None => Page {
+            content: String::new(),
+            next: Some(whole.offset),
+            truncated: true,
+            lossy: false,
+            line: None,
+            ..whole
+        },
+    })
+}
+
 fn page(store: &Store, read: &Read) -> Result<Page, ReadError> {
+    let ask = ask(read)?;
+    match key(store, read)? {
+        Key::Output(key) => store.page(&key, ask),
+        Key::Parcel(key) => store.parcel_page(&key, ask),
+    }
+}
+
+/// What is read.
+enum Key {
+    Output(OutputKey),
+    Parcel(ParcelKey),
+}
+
+fn key(store: &Store, read: &Read) -> Result<Key, ReadError> {
     let session = read.session.as_str();
-    let key = match &read.target {
-        ReadTarget::Output(OutputId::Stream { run, stream }) => OutputKey {
+    Ok(match &read.target {
+        ReadTarget::Output(OutputId::Stream { run, stream }) => Key::Output(OutputKey {
             session: session.to_owned(),
             run: run.0,
             stream: match stream {
@@ -39,22 +108,31 @@ fn page(store: &Store, read: &Read) -> Result<Page, ReadError> {
                 Stream::Stderr => Stored::Stderr,
                 Stream::Tty => Stored::Tty,
             },
-        },
-        ReadTarget::Output(id @ OutputId::Parcel(_)) => {
-            return Err(ReadError::NotFound(id.to_string()));
+        }),
+        ReadTarget::Output(OutputId::Parcel(hash)) => Key::Parcel(ParcelKey {
+            session: session.to_owned(),
+            hash: *hash,
+        }),
+        ReadTarget::Path(path) => {
+            let path = Path::new(path);
+            match store.resolve_parcel(session, path)? {
+                Some(parcel) => Key::Parcel(parcel),
+                None => Key::Output(store.resolve(session, path)?),
+            }
         }
-        ReadTarget::Path(path) => store.resolve(session, Path::new(path))?,
-    };
+    })
+}
+
+fn ask(read: &Read) -> Result<Ask, ReadError> {
     let encoding = match read.encoding {
         Encoding::Utf8 => PageEncoding::Utf8,
         Encoding::Base64 => PageEncoding::Base64,
     };
-    let ask = Ask {
+    Ok(Ask {
         start: Start::new(read.offset, read.line)?,
         extent: Extent::new(read.limit, read.lines, encoding, PageCaps::default())?,
         verify: read.verify,
-    };
-    store.page(&key, ask)
+    })
 }
 
 fn report(page: Page) -> PageReport {

@@ -199,11 +199,12 @@ impl Session {
     }
 
     fn read(&mut self, read: Read) {
+        let pass = self.runs.turns().arrive(&read.session, read.turn.as_ref());
         let (store, turns) = (Arc::clone(self.runs.store()), Arc::clone(&self.reads));
         self.work.spawn(async move {
             // The semaphore is never closed.
             let _turn = turns.acquire().await;
-            let answer = tokio::task::spawn_blocking(move || reads::answer(&store, &read)).await;
+            let answer = tokio::task::spawn_blocking(move || reads::answer(&store, &read, pass)).await;
             match answer {
                 Ok(answer) => Done::Say(answer),
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
