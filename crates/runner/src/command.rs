@@ -3,10 +3,12 @@
 use crate::sys::{self, Failure};
 use crate::wire::{Launch, SpawnError, Stage};
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use std::ffi::{CStr, CString};
 use std::io::Read;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 
 /// Where programs are looked for if the environment has no PATH.
 const DEFAULT_PATH: &str = "/usr/bin:/bin";
@@ -142,17 +144,18 @@ fn candidates(program: &str, path: &str) -> Vec<String> {
         .collect()
 }
 
-fn first_bytes(path: &PathBuf) -> Option<Vec<u8>> {
-    // Only a regular file: opening anything else may have effects, or block.
-    if !path.metadata().ok()?.is_file() {
+/// Only of a regular file. What stands there may be replaced between a look and the opening: opened without waiting, a FIFO
+/// in its place does not hold the run.
+fn first_bytes(path: &Path) -> Option<Vec<u8>> {
+    let mut options = std::fs::OpenOptions::new();
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let file = options.read(true).custom_flags(flags.bits()).open(path);
+    let file = file.ok()?;
+    if !file.metadata().ok()?.is_file() {
         return None;
     }
     let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .ok()?
-        .take(256)
-        .read_to_end(&mut bytes)
-        .ok()?;
+    file.take(256).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
@@ -182,6 +185,17 @@ mod tests {
         );
         assert_eq!(interpreter(b"#!\n"), None);
         assert_eq!(interpreter(b"\x7fELF"), None);
+    }
+
+    #[test]
+    fn only_a_regular_file_is_looked_into() {
+        let dir = tempfile::TempDir::new().expect("a directory");
+        let (script, fifo) = (dir.path().join("script"), dir.path().join("fifo"));
+        std::fs::write(&script, "#!/no/such\n").expect("written");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRUSR).expect("made");
+        assert_eq!(first_bytes(&script).as_deref(), Some(&b"#!/no/such\n"[..]));
+        assert_eq!(first_bytes(&fifo), None);
+        assert_eq!(first_bytes(dir.path()), None);
     }
 
     #[test]
