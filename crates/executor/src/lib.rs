@@ -10,6 +10,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`config`] | what an administrator can decide |
 //! | [`ledger`] | what must not be forgotten: claims, ends, what the gateway has |
 //! | [`runs`] | one task for each run, from its claim to its end; adoption after a restart |
 //! | `outbox` | the newest results, for the session that sends them |
@@ -21,6 +22,7 @@
 
 mod cli;
 mod host;
+pub mod config;
 pub mod ledger;
 pub mod limits;
 mod outbox;

@@ -146,6 +146,70 @@ impl Default for Limits {
     }
 }
 
+/// The limits of previews on one host: what a caller gets who asks for none, and the most that one may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitRange {
+    default: Limits,
+    ceiling: u32,
+}
+
+impl Default for LimitRange {
+    fn default() -> Self {
+        Self {
+            default: Limits::default(),
+            ceiling: CEILING_MAX_BYTES,
+        }
+    }
+}
+
+impl LimitRange {
+    /// `ceiling` bounds the bytes; it is at least those of the default and at most [`CEILING_MAX_BYTES`]. Lines have
+    /// no ceiling of their own: each is at least a byte of text.
+    pub fn new(default: Limits, ceiling: u32) -> Result<Self, LimitError> {
+        for (asked, ceiling) in [
+            (ceiling, CEILING_MAX_BYTES),
+            (default.max_bytes, ceiling.min(CEILING_MAX_BYTES)),
+        ] {
+            if asked > ceiling {
+                let asked = asked.into();
+                return Err(LimitError::AboveCeiling { asked, ceiling });
+            }
+        }
+        Ok(Self { default, ceiling })
+    }
+
+    /// Bytes that a caller may ask for.
+    pub fn ceiling(self) -> u32 {
+        self.ceiling
+    }
+
+    /// What a caller gets who asks for none.
+    pub fn default_limits(self) -> Limits {
+        self.default
+    }
+
+    /// What a caller gets who asks for these. What is above the ceiling is refused, not clamped: who asked for more
+    /// than it gets should know.
+    pub fn resolve(
+        self,
+        max_bytes: Option<u64>,
+        max_lines: Option<u64>,
+    ) -> Result<Limits, LimitError> {
+        let asked = max_bytes.unwrap_or_else(|| self.default.max_bytes.into());
+        let bytes = u32::try_from(asked)
+            .ok()
+            .filter(|&bytes| bytes <= self.ceiling);
+        let bytes = bytes.ok_or(LimitError::AboveCeiling {
+            asked,
+            ceiling: self.ceiling,
+        })?;
+        let lines = max_lines.map_or(self.default.max_lines, |lines| {
+            u32::try_from(lines).unwrap_or(u32::MAX)
+        });
+        Limits::new(bytes, lines)
+    }
+}
+
 /// Which end of a stream a preview shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
