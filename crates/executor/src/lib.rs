@@ -15,6 +15,7 @@
 //! | [`runs`] | one task for each run, from its claim to its end; adoption after a restart |
 //! | `outbox` | the newest results, for the session that sends them |
 //! | `turns` | what of a call's texts may leave, given what else its turn has sent |
+//! | `sweep` | what need not be held any longer goes, at the start and every hour |
 //! | `server` | sessions with gateways over link.sock |
 //! | [`service`] | the process: what is opened in which order, and how it ends |
 //! | [`limits`] | every bound, each with its why |
@@ -30,6 +31,7 @@ pub mod runs;
 mod server;
 pub mod service;
 mod sockets;
+mod sweep;
 mod sync;
 mod turns;
 

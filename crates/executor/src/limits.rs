@@ -70,6 +70,12 @@ pub const MAX_UNSENT: usize = 1024 * 1024;
 pub const SOCKET_CHUNK: usize = 64 * 1024;
 /// Threads for what blocks: pages, records, syncs.
 pub const MAX_BLOCKING_THREADS: usize = 8;
+/// How often is looked for what need not be held any longer.
+pub const SWEEP_EVERY: Duration = Duration::from_hours(1);
+/// What the gateway has is remembered for so long: until then a second dispatch gets the first one's answer.
+pub const REMEMBERED: Duration = Duration::from_hours(7 * 24);
+/// Rows that one transaction forgets, so that no run waits for the ledger meanwhile.
+pub const FORGET_STEP: usize = 500;
 /// A process that was told to end is gone after this time.
 pub const SHUTDOWN_TIME: Duration = Duration::from_secs(1);
 /// What a message quotes of a caller's text, in characters.

@@ -14,7 +14,7 @@ use crate::limits::{LEDGER_REOPEN, SHUTDOWN_TIME};
 use crate::runs::order::Surroundings;
 use crate::runs::{Parts, Runs, callers};
 use crate::sockets::{listen, private_dir};
-use crate::{host, server};
+use crate::{host, server, sweep};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -151,6 +151,7 @@ impl Opened {
             () = runs.failed() => Err(ServiceError::TaskFailed),
             () = server::serve(Arc::clone(&runs), links, hello) => Ok(()),
             () = callers::serve(Arc::clone(&runs), runners) => Ok(()),
+            () = sweep::serve(&runs) => Ok(()),
         };
         runs.shutdown().await;
         ended

@@ -29,6 +29,7 @@ use uuid::Uuid;
 mod dir;
 mod error;
 mod index_file;
+mod left;
 mod lines;
 mod names;
 mod output_file;

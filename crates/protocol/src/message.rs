@@ -330,6 +330,8 @@ pub struct PageReport {
 pub enum ReadFailure {
     /// No such output.
     NotFound,
+    /// The output was held, and its time or its room is over.
+    Expired,
     /// The output belongs to another session.
     AccessDenied,
     /// The path names something that is not a held output.

@@ -6,10 +6,12 @@
 //! |---|---|---|
 //! | [`claim`] | what a dispatch comes to | none |
 //! | `tables` | the tables, and every statement on them | SQLite |
+//! | `forget` | what it forgets, and when | SQLite |
 //! | `writer` | the thread: many requests, one commit | SQLite |
 
 pub mod claim;
 mod error;
+mod forget;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -17,10 +19,12 @@ mod writer;
 
 pub use error::LedgerError;
 pub(crate) use error::in_words;
+pub use forget::Forgotten;
 pub use tables::{Identity, NewRun, Standing, Unfinished};
 
 use crate::limits::MAX_LEDGER_QUEUE;
 use claim::Verdict;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
@@ -29,6 +33,8 @@ use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use tables::Tables;
 use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+use willcall_outputs::retention::Now;
 use willcall_protocol::ids::RunId;
 use willcall_protocol::outcome::Report;
 use writer::{Answer, Request};
@@ -82,7 +88,7 @@ impl Ledger {
     /// Stands in for a ledger that cannot be opened: answers everything with the reason.
     pub fn closed(why: &str) -> Self {
         let identity = Identity {
-            ledger: uuid::Uuid::nil(),
+            ledger: Uuid::nil(),
             incarnation: 0,
         };
         Self {
@@ -131,6 +137,26 @@ impl Ledger {
     /// Every run that is claimed and not over.
     pub fn unfinished(&self) -> Asked<Vec<Unfinished>> {
         self.ask(Request::Unfinished)
+    }
+
+    /// Every run that is not over, or whose result the gateway does not have.
+    pub fn unsettled(&self) -> Asked<BTreeSet<Uuid>> {
+        self.ask(Request::Unsettled)
+    }
+
+    /// How a run ended, if it is over and not forgotten.
+    pub fn report_of(&self, run: RunId) -> Asked<Option<Report>> {
+        self.ask(|answer| Request::ReportOf(run, answer))
+    }
+
+    /// Notes how far the gateway is now, for [`Ledger::forget`] of a week later. To be called before it.
+    pub fn note_acked(&self, now: Now) -> Asked<()> {
+        self.ask(|answer| Request::NoteAcked(now, answer))
+    }
+
+    /// Forgets some of what is old enough; to be called again while there is more.
+    pub fn forget(&self, now: Now) -> Asked<Forgotten> {
+        self.ask(|answer| Request::Forget(now, answer))
     }
 
     /// Notes that the gateway has every result up to `seq`. One that is lost comes again.

@@ -352,6 +352,7 @@ impl Tables {
             "UPDATE meta SET incarnation = incarnation + 1, boot_id = ?1, seq_floor = ?2",
             params![self.boot_id, signed(last)],
         )?;
+        transaction.execute_batch(super::forget::SCHEMA)?;
         self.identity =
             transaction.query_row("SELECT ledger, incarnation FROM meta", [], |row| {
                 let ledger = Uuid::from_bytes(row.get(0)?);
@@ -419,7 +420,20 @@ impl Tables {
         Ok(Some((unsigned(seq), report)))
     }
 
-    fn write(&self, sql: &str, values: impl rusqlite::Params) -> Result<usize, LedgerError> {
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// The number of a run's result, if it is over.
+    pub(super) fn seq_of(&self, run: RunId) -> Result<Option<u64>, LedgerError> {
+        Ok(self.known(run)?.and_then(|known| known.finished))
+    }
+
+    pub(super) fn write(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+    ) -> Result<usize, LedgerError> {
         self.connection
             .prepare_cached(sql)
             .and_then(|mut statement| statement.execute(values))
@@ -457,7 +471,7 @@ fn to_json<T: serde::Serialize>(run: RunId, value: &T) -> Result<String, LedgerE
     serde_json::to_string(value).map_err(|source| LedgerError::Entry { run, source })
 }
 
-fn unreadable(source: rusqlite::Error) -> LedgerError {
+pub(super) fn unreadable(source: rusqlite::Error) -> LedgerError {
     LedgerError::Sql {
         what: "read",
         source,
@@ -465,7 +479,7 @@ fn unreadable(source: rusqlite::Error) -> LedgerError {
 }
 
 /// SQLite has no unsigned integers; nothing that is counted here comes near the difference.
-fn signed(n: u64) -> i64 {
+pub(super) fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 

@@ -38,11 +38,11 @@ fn new_run(n: u8, body: u8, not_after_ms: Option<u64>, now_ms: u64, may_start: b
     }
 }
 
-fn plain(n: u8) -> NewRun {
+pub(super) fn plain(n: u8) -> NewRun {
     new_run(n, 0, None, 1, true)
 }
 
-fn run(n: u8) -> RunId {
+pub(super) fn run(n: u8) -> RunId {
     RunId(Uuid::from_u128(n.into()))
 }
 
@@ -50,17 +50,17 @@ fn report(n: u8) -> Report {
     Report::bare(run(n), SessionId::unnamed(), RunState::Exited)
 }
 
-fn open(dir: &TempDir, boot: &str) -> Tables {
+pub(super) fn open(dir: &TempDir, boot: &str) -> Tables {
     Tables::open(&dir.path().join("ledger.db"), boot).expect("opens")
 }
 
-fn claim(tables: &mut Tables, new: &NewRun) -> Verdict {
+pub(super) fn claim(tables: &mut Tables, new: &NewRun) -> Verdict {
     tables
         .transact(Durability::Synced, |tables| tables.claim(new))
         .expect("written")
 }
 
-fn finish(tables: &mut Tables, n: u8) -> u64 {
+pub(super) fn finish(tables: &mut Tables, n: u8) -> u64 {
     tables
         .transact(Durability::Written, |tables| tables.finish(&report(n), 5))
         .expect("written")

@@ -3,11 +3,15 @@
 
 use super::claim::Verdict;
 use super::error::{LedgerError, in_words};
+use super::forget::Forgotten;
 use super::tables::{Durability, NewRun, Standing, Tables, Unfinished};
 use crate::limits::{MAX_LEDGER_BATCH, SYNC_WITHIN};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
+use willcall_outputs::retention::Now;
 use willcall_protocol::ids::RunId;
 use willcall_protocol::outcome::Report;
 
@@ -25,6 +29,10 @@ pub(super) enum Request {
     ResultAfter(u64, Answer<Option<(u64, Report)>>),
     ResultAt(u64, Answer<Option<(u64, Report)>>),
     Unfinished(Answer<Vec<Unfinished>>),
+    Unsettled(Answer<BTreeSet<Uuid>>),
+    ReportOf(RunId, Answer<Option<Report>>),
+    NoteAcked(Now, Answer<()>),
+    Forget(Now, Answer<Forgotten>),
 }
 
 /// An answer that waits for the commit.
@@ -164,6 +172,10 @@ impl Work<'_> {
             }
             Request::ResultAt(seq, answer) => self.hold(answer, |tables| tables.result_at(seq)),
             Request::Unfinished(answer) => self.hold(answer, |tables| tables.unfinished()),
+            Request::Unsettled(answer) => self.hold(answer, |tables| tables.unsettled()),
+            Request::ReportOf(run, answer) => self.hold(answer, |tables| tables.report_of(run)),
+            Request::NoteAcked(now, answer) => self.hold(answer, |tables| tables.note_acked(now)),
+            Request::Forget(now, answer) => self.hold(answer, |tables| tables.forget(now)),
             Request::Ack(seq) => {
                 // Nobody waits; the gateway acknowledges again whatever it is sent again.
                 let _ = self.attempt(|tables| tables.ack(seq));

@@ -1,7 +1,7 @@
 //! One run's task: carries out what its machine decides.
 
-use super::line::{Line, LineError};
 use super::budget::keep_within;
+use super::line::{Line, LineError};
 use super::machine::{Action, Conclusion, Machine, SpoolState};
 use super::order::Order;
 use super::report::{Finished, finished};
@@ -277,7 +277,7 @@ impl Task {
         let slow = needs_disk(&conclusion);
         let work = move || {
             let mut finished = finished(&order, &conclusion, |key| store.path_of(key));
-            mention_files(&mut finished.report, &store);
+            mention_files(&mut finished, &store);
             write_record(&store, &finished, accepted_ms);
             (finished, conclusion)
         };
@@ -325,25 +325,30 @@ fn needs_disk(conclusion: &Conclusion) -> bool {
     }
 }
 
-/// What a lost run has written so far is worth looking at.
-fn mention_files(report: &mut Report, store: &Store) {
-    if report.state != RunState::Lost {
+/// What a lost run has written is worth looking at, and is held as long as that of any other.
+fn mention_files(finished: &mut Finished, store: &Store) {
+    if finished.report.state != RunState::Lost {
         return;
     }
-    for stream in [Stream::Stdout, Stream::Stderr] {
-        let session = report.session.as_str().to_owned();
-        let path = store.path_of(&OutputKey {
+    for stream in [Stream::Stdout, Stream::Stderr, Stream::Tty] {
+        let session = finished.report.session.as_str().to_owned();
+        let run = finished.report.run.0;
+        let key = OutputKey {
             session,
-            run: report.run.0,
+            run,
             stream,
+        };
+        let left = store.left_of(&key).unwrap_or_else(|error| {
+            tracing::warn!(%run, %error, "cannot read what a lost run has left");
+            None
         });
-        if path.is_file()
-            && let Some(message) = &mut report.message
-        {
+        let Some(left) = left else { continue };
+        finished.stored.insert(stream, left);
+        if let Some(message) = &mut finished.report.message {
             message.push_str("; what was kept of its ");
             message.push_str(stream.as_str());
             message.push_str(" is in ");
-            message.push_str(&path.to_string_lossy());
+            message.push_str(&store.path_of(&key).to_string_lossy());
         }
     }
 }

@@ -5,7 +5,9 @@
 //! | `port` | messages on link.sock | socket |
 //! | `session` | one session: carries between port, protocol and host | socket |
 //! | `reads` | pages | files |
+//! | `expired` | what is known of an output that is gone | ledger |
 
+mod expired;
 mod port;
 mod reads;
 mod session;

@@ -2,7 +2,7 @@
 //! protocol's core, what to do by the runs.
 
 use super::port::{Arrival, Port, PortError};
-use super::reads;
+use super::{expired, reads};
 use crate::host::now_ms;
 use crate::ledger::{LedgerError, in_words};
 use crate::limits::{MAX_PENDING, MAX_READS};
@@ -200,13 +200,14 @@ impl Session {
 
     fn read(&mut self, read: Read) {
         let pass = self.runs.turns().arrive(&read.session, read.turn.as_ref());
-        let (store, turns) = (Arc::clone(self.runs.store()), Arc::clone(&self.reads));
+        let (runs, turns) = (Arc::clone(&self.runs), Arc::clone(&self.reads));
         self.work.spawn(async move {
             // The semaphore is never closed.
             let _turn = turns.acquire().await;
-            let answer = tokio::task::spawn_blocking(move || reads::answer(&store, &read, pass)).await;
-            match answer {
-                Ok(answer) => Done::Say(answer),
+            let store = Arc::clone(runs.store());
+            let answer = move || (reads::answer(&store, &read, pass), read);
+            match tokio::task::spawn_blocking(answer).await {
+                Ok((answer, read)) => Done::Say(expired::explain(&runs, &read, answer).await),
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             }
         });

@@ -12,3 +12,4 @@ mod limits;
 mod once;
 mod outputs;
 mod survival;
+mod sweep;

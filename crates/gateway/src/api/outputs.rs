@@ -145,6 +145,7 @@ async fn page(api: &Api, host: &HostKey, read: Read) -> Result<Json<PageReport>,
 fn failed(reason: ReadFailure, message: String) -> Problem {
     let code = match reason {
         ReadFailure::NotFound => Code::NotFound,
+        ReadFailure::Expired => Code::Expired,
         ReadFailure::AccessDenied => Code::AccessDenied,
         ReadFailure::NotAnOutput => Code::NotAnOutput,
         ReadFailure::Damaged => Code::Damaged,

@@ -62,6 +62,8 @@ pub enum Code {
     HostTimeout,
     /// The host has no such output.
     NotFound,
+    /// The output was held, and is not any longer.
+    Expired,
     /// The output belongs to another session.
     AccessDenied,
     /// The path is not that of a held output.
@@ -164,6 +166,7 @@ impl Code {
                 "host",
             ),
             Self::NotFound => (404, "not_found", "The host has no such output", "caller"),
+            Self::Expired => (410, "expired", "The output is no longer held", "caller"),
             Self::AccessDenied => (403, "access_denied", "Another session's output", "caller"),
             Self::NotAnOutput => (404, "not_an_output", "Not a held output", "caller"),
             Self::Damaged => (409, "damaged", "The output was changed on its host", "host"),

@@ -303,6 +303,7 @@ async fn pages_are_read_in_the_right_session_and_failures_have_names() {
     assert_eq!(asked.target, ReadTarget::Path("/a/b".into()));
     for (reason, status, code) in [
         (ReadFailure::NotFound, 404, "not_found"),
+        (ReadFailure::Expired, 410, "expired"),
         (ReadFailure::AccessDenied, 403, "access_denied"),
         (ReadFailure::NotAnOutput, 404, "not_an_output"),
         (ReadFailure::Damaged, 409, "damaged"),
