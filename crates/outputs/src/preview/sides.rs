@@ -61,7 +61,8 @@ impl Side {
     }
 
     /// The part of `window` that the tail shows. `whole`: the stream begins where the window does.
-    /// Else the window is at least twice as long as the side may be.
+    /// Else the window is at least twice as long as the side may be, or a view has lost what was before:
+    /// then a line whose beginning is not there is left out, unless it is the only one.
     pub(super) fn of_end(self, window: &[u8], whole: bool) -> &[u8] {
         let (mut at, mut left) = (window.len(), self);
         while at > 0 && left.lines > 0 {
@@ -71,6 +72,7 @@ impl Side {
             match self.next(left, line, whole || newline.is_some()) {
                 Next::Whole { text } => left.take(text),
                 Next::Cut => return &window[from + text::suffix_within(line, left.bytes)..],
+                Next::Left if at == window.len() => return line,
                 Next::Left => break,
             }
             at = from;

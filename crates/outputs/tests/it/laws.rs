@@ -1,6 +1,6 @@
 //! Every law of the preview as a property, and equality with the oracle.
 
-use crate::oracle::{self, Glyph, Reserved};
+use crate::oracle::{self, Glyph, Reserved, Seen};
 use crate::shell::{self, PLACE, Room};
 use crate::streams::{chunks, cuts, stream};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use willcall_outputs::marker::{Form, Held, MAX_BYTES, MAX_LINES, Marker};
 use willcall_outputs::preview::{Place, preview};
 use willcall_outputs::receipt::{Receipt, View};
 
-fn limits() -> impl Strategy<Value = Limits> {
+pub(crate) fn limits() -> impl Strategy<Value = Limits> {
     let bytes = prop_oneof![
         3 => 1..12u32,
         6 => 12..400u32,
@@ -22,12 +22,12 @@ fn limits() -> impl Strategy<Value = Limits> {
     (bytes, lines).prop_map(|(bytes, lines)| Limits::new(bytes, lines).expect("above 0"))
 }
 
-fn ends() -> impl Strategy<Value = Ends> {
+pub(crate) fn ends() -> impl Strategy<Value = Ends> {
     prop_oneof![3 => Just(Ends::HeadTail), 1 => Just(Ends::Head), 1 => Just(Ends::Tail)]
 }
 
 /// A path short enough for a full marker in small limits, or one that is never affordable.
-fn place() -> impl Strategy<Value = Place<'static>> {
+pub(crate) fn place() -> impl Strategy<Value = Place<'static>> {
     let short = Place {
         file_path: "/o",
         output: "r/stdout",
@@ -36,7 +36,7 @@ fn place() -> impl Strategy<Value = Place<'static>> {
 }
 
 /// Room that ends somewhere in the stream or behind it, by the cap or by the disk.
-fn room() -> impl Strategy<Value = Room> {
+pub(crate) fn room() -> impl Strategy<Value = Room> {
     prop_oneof![
         3 => Just(Room::ENDLESS),
         1 => (0..5000usize).prop_map(|disk| Room { disk, ..Room::ENDLESS }),
@@ -45,20 +45,27 @@ fn room() -> impl Strategy<Value = Room> {
 }
 
 /// Law 3: never beyond the limits, and never empty for a text that is not.
-fn check_bounds(stream: &[u8], limits: Limits, receipt: &Receipt) {
+pub(crate) fn check_bounds(shown: &[u8], limits: Limits, receipt: &Receipt) {
     assert!(receipt.result.len() <= limits.max_bytes() as usize);
     assert!(oracle::count_lines(&receipt.result) <= limits.max_lines() as usize);
-    assert_eq!(receipt.result.is_empty(), stream.is_empty());
+    assert_eq!(receipt.result.is_empty(), shown.is_empty());
     assert!(!receipt.result.contains('\0'));
     assert_eq!(receipt.omitted.is_none(), !receipt.truncated);
 }
 
 /// Laws 1, 2, 7 and 10: what had to be kept is in the file, or the receipt says that it is not.
-fn check_kept(stream: &[u8], file: &[u8], room: Room, place: Place<'_>, receipt: &Receipt) {
+pub(crate) fn check_kept(
+    stream: &[u8],
+    file: &[u8],
+    room: Room,
+    place: Place<'_>,
+    receipt: &Receipt,
+) {
     let total = stream.len() as u64;
     let text = std::str::from_utf8(stream).is_ok_and(|text| !text.contains('\0'));
-    let needed = receipt.truncated || !text;
-    assert_eq!((receipt.total_size, receipt.rendered), (total, false));
+    let needed = receipt.truncated || receipt.rendered || !text;
+    assert_eq!(receipt.total_size, total);
+    assert_eq!(receipt.rendered, receipt.view == View::Rendered);
     assert_eq!(
         receipt.total_lines,
         oracle::count_lines(&String::from_utf8_lossy(stream)) as u64
@@ -109,12 +116,21 @@ fn reserved<'a>(
     (marker, cost)
 }
 
-/// Laws 2 to 6: the result is head, marker and tail of the oracle, to the byte.
-fn check_cut(stream: &[u8], captured: &Captured, limits: Limits, ends: Ends, place: Place<'_>) {
+/// Laws 2 to 6: the result is head, marker and tail of the oracle, to the byte. `shown` is the stream, or
+/// what a view left of it.
+pub(crate) fn check_cut(
+    stream: &[u8],
+    shown: &Seen,
+    captured: &Captured,
+    limits: Limits,
+    ends: Ends,
+    place: Place<'_>,
+) {
     let receipt = preview(captured, limits, ends, place);
     let (marker, cost) = reserved(captured, limits, ends, place);
-    let (head, tail) = oracle::head_and_tail(stream, limits, ends, cost);
-    let omitted = oracle::omitted(stream, oracle::raw(&head), oracle::raw(&tail));
+    let (head, tail) = oracle::head_and_tail(&shown.bytes(), limits, ends, cost);
+    let (from, to) = shown.between(stream, oracle::raw(&head), oracle::raw(&tail));
+    let omitted = oracle::omitted(stream, from, stream.len() - to);
     assert_eq!(receipt.omitted, Some(omitted));
     let mut expected = oracle::text(&head);
     if let Some(marker) = marker {
@@ -137,17 +153,17 @@ fn check_cut(stream: &[u8], captured: &Captured, limits: Limits, ends: Ends, pla
     assert_eq!(receipt.result, expected);
     let replaced = |side: &[Glyph]| side.iter().any(|glyph| glyph.replaced);
     assert_eq!(receipt.lossy, replaced(&head) || replaced(&tail));
-    assert_eq!((receipt.view, receipt.truncated), (View::Text, true));
+    assert!(receipt.truncated && receipt.view != View::Binary);
 }
 
-fn check_through(stream: &[u8], receipt: &Receipt) {
-    let glyphs = oracle::glyphs(stream);
+pub(crate) fn check_through(shown: &[u8], receipt: &Receipt) {
+    let glyphs = oracle::glyphs(shown);
     assert_eq!(receipt.result, oracle::text(&glyphs));
     assert_eq!(receipt.lossy, glyphs.iter().any(|glyph| glyph.replaced));
-    assert_eq!((receipt.view, receipt.truncated), (View::Text, false));
+    assert!(!receipt.truncated && receipt.view != View::Binary);
 }
 
-fn check_binary(stream: &[u8], receipt: &Receipt) {
+pub(crate) fn check_binary(stream: &[u8], receipt: &Receipt) {
     assert_eq!(
         (receipt.view, receipt.lossy, receipt.truncated),
         (View::Binary, true, true)
@@ -167,12 +183,13 @@ proptest! {
         let receipt = preview(&captured, limits, ends, place);
         check_bounds(&stream, limits, &receipt);
         check_kept(&stream, &file, room, place, &receipt);
+        prop_assert!(!receipt.rendered);
         if oracle::is_binary(&stream) {
             check_binary(&stream, &receipt);
         } else if oracle::fits(&stream, limits) {
             check_through(&stream, &receipt);
         } else {
-            check_cut(&stream, &captured, limits, ends, place);
+            check_cut(&stream, &Seen::all(&stream), &captured, limits, ends, place);
         }
     }
 

@@ -6,3 +6,4 @@ mod oracle;
 mod pages;
 mod shell;
 mod streams;
+mod views;

@@ -172,6 +172,99 @@ pub(crate) fn omitted(bytes: &[u8], head: usize, tail: usize) -> Omitted {
     }
 }
 
+/// What is seen of a stream: some of its bytes, each with its offset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen(pub(crate) Vec<(usize, u8)>);
+
+impl Seen {
+    pub(crate) fn all(stream: &[u8]) -> Self {
+        Self(stream.iter().copied().enumerate().collect())
+    }
+
+    /// The line-local view: line by line, first without escape sequences, then without what is written over.
+    pub(crate) fn by_line(stream: &[u8]) -> Self {
+        let (mut seen, mut at) = (Vec::new(), 0);
+        for line in stream.split_inclusive(|&b| b == b'\n') {
+            let content = line.strip_suffix(b"\n").unwrap_or(line);
+            let content = match content.strip_suffix(b"\r") {
+                Some(content) if line.ends_with(b"\n") => content,
+                _ => content,
+            };
+            let mut left = without_escapes(content);
+            while left.last().is_some_and(|&(_, b)| b == b'\r') {
+                left.pop();
+            }
+            let last_cr = left.iter().rposition(|&(_, b)| b == b'\r');
+            left.drain(..last_cr.map_or(0, |cr| cr + 1));
+            left.extend((content.len()..line.len()).map(|i| (i, line[i])));
+            seen.extend(left.into_iter().map(|(i, b)| (at + i, b)));
+            at += line.len();
+        }
+        Self(seen)
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.0.iter().map(|&(_, b)| b).collect()
+    }
+
+    /// What of the stream lies between the first `head` and the last `tail` of the bytes seen.
+    pub(crate) fn between(&self, stream: &[u8], head: usize, tail: usize) -> (usize, usize) {
+        let from = self.0[..head].last().map_or(0, |&(at, _)| at + 1);
+        let (before, shown) = self.0.split_at(self.0.len() - tail);
+        let to = match (before.last(), shown.first()) {
+            (_, None) => stream.len(),
+            // A line that is seen from its beginning counts from its beginning.
+            (Some(&(at, b'\n')), _) => at + 1,
+            (_, Some(&(at, _))) => at,
+        };
+        (from, to)
+    }
+}
+
+fn without_escapes(line: &[u8]) -> Vec<(usize, u8)> {
+    let (mut left, mut at) = (Vec::new(), 0);
+    while at < line.len() {
+        if line[at] == 0x1b {
+            at += escape_len(&line[at..]);
+        } else {
+            left.push((at, line[at]));
+            at += 1;
+        }
+    }
+    left
+}
+
+/// Length of the sequence that a line begins with.
+fn escape_len(line: &[u8]) -> usize {
+    let run = |from: usize, bytes: std::ops::RangeInclusive<u8>| {
+        line[from..]
+            .iter()
+            .take_while(|b| bytes.contains(b))
+            .count()
+    };
+    let one = |at: usize, bytes: std::ops::RangeInclusive<u8>| {
+        usize::from(line.get(at).is_some_and(|b| bytes.contains(b)))
+    };
+    match line.get(1) {
+        Some(b'[') => {
+            let at = 2 + run(2, 0x20..=0x3f);
+            at + one(at, 0x40..=0x7e)
+        }
+        Some(b']' | b'P' | b'X' | b'^' | b'_') => {
+            let bell = line.iter().position(|&b| b == 7).map(|at| at + 1);
+            let st = line[2..]
+                .windows(2)
+                .position(|pair| pair == b"\x1b\\")
+                .map(|at| at + 4);
+            bell.into_iter().chain(st).min().unwrap_or(line.len())
+        }
+        _ => {
+            let at = 1 + run(1, 0x20..=0x2f);
+            at + one(at, 0x30..=0x7e)
+        }
+    }
+}
+
 /// The raw range of the page that begins at or after `offset`.
 pub(crate) fn page(bytes: &[u8], offset: usize, limit: usize) -> (usize, usize) {
     let (mut start, mut all) = (0, glyphs(bytes).into_iter().peekable());

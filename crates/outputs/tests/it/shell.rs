@@ -4,6 +4,7 @@ use willcall_outputs::capture::{Capture, Captured, Loss, Policy};
 use willcall_outputs::limits::{Limits, Strategy};
 use willcall_outputs::preview::{Place, preview};
 use willcall_outputs::receipt::Receipt;
+use willcall_outputs::view::Mode;
 
 pub(crate) const PLACE: Place<'_> = Place {
     file_path: "/w/.outputs/s/0198c0de-0000-7000-8000-000000000001.stdout.txt",
@@ -27,12 +28,17 @@ impl Room {
 }
 
 pub(crate) fn capture(chunks: &[&[u8]], limits: Limits, room: Room) -> (Captured, Vec<u8>) {
-    let mut capture = Capture::new(
-        limits,
-        Policy::Keep {
-            max_kept: room.max_kept,
-        },
-    );
+    capture_as(Mode::Raw, chunks, limits, room)
+}
+
+pub(crate) fn capture_as(
+    mode: Mode,
+    chunks: &[&[u8]],
+    limits: Limits,
+    room: Room,
+) -> (Captured, Vec<u8>) {
+    let max_kept = room.max_kept;
+    let mut capture = Capture::new(limits, Policy::Keep { max_kept }).with_view(mode);
     let mut file = Vec::new();
     for chunk in chunks {
         let mut rest = *chunk;

@@ -20,6 +20,49 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
     (bytes, times).prop_map(|(bytes, times)| bytes.repeat(times))
 }
 
+/// What programs write that think that they write to a terminal, whole and cut short.
+const SEQUENCES: &[&str] = &[
+    "\x1b[0m",
+    "\x1b[1;31m",
+    "\x1b[K",
+    "\x1b[2J\x1b[H",
+    "\x1b[?25l",
+    "\x1b[",
+    "\x1b[3",
+    "\x1b",
+    "\x1b\x1b",
+    "\x1b(B",
+    "\x1b(",
+    "\x1b7",
+    "\x1b\\",
+    "\x1b]0;a title\x07",
+    "\x1b]8;;https://example.org/é\x1b\\",
+    "\x1b]0;",
+    "\x1bP1$r\x1b\\",
+    "\x1b_",
+    "\x1b^x\x07",
+    "\x1bX",
+    "\x07",
+    "\r",
+    "\r\r\n",
+    "\r\x1b[K",
+    "\r\x1b[K\n",
+    "\r50%",
+    "\x1b[32m#\x1b[0m",
+];
+
+/// Mostly with sequences and bare CRs among other pieces.
+pub(crate) fn terminal_stream() -> impl Strategy<Value = Vec<u8>> {
+    let sequence = prop::sample::select(SEQUENCES).prop_map(|s| s.as_bytes().to_vec());
+    let times = prop_oneof![12 => Just(1usize), 2 => 2..9usize, 1 => 9..300usize];
+    let sequence = (sequence, times).prop_map(|(bytes, times)| bytes.repeat(times));
+    let pieces = vec(prop_oneof![1 => piece(), 1 => sequence], 0..40);
+    (beginning(), pieces).prop_map(|(mut stream, pieces)| {
+        stream.extend(pieces.concat());
+        stream
+    })
+}
+
 /// Ill-formed in every way: cut short, overlong, surrogates, too large, stray, and NUL.
 const BROKEN: &[&[u8]] = &[
     b"\0",
@@ -39,16 +82,19 @@ const BROKEN: &[&[u8]] = &[
 /// Mostly short; sometimes with a long beginning of text, so that NULs come too late to make the
 /// stream binary; sometimes longer than every window.
 pub(crate) fn stream() -> impl Strategy<Value = Vec<u8>> {
-    let beginning = prop_oneof![
+    (beginning(), vec(piece(), 0..40)).prop_map(|(mut stream, pieces)| {
+        stream.extend(pieces.concat());
+        stream
+    })
+}
+
+fn beginning() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
         6 => Just(Vec::new()),
         1 => (8185..8200usize).prop_map(|n| vec![b'x'; n]),
         1 => (100..1200usize).prop_map(|n| b"0123456\n".repeat(n)),
         1 => (2000..9000usize).prop_map(|n| "€".repeat(n).into_bytes()),
-    ];
-    (beginning, vec(piece(), 0..40)).prop_map(|(mut stream, pieces)| {
-        stream.extend(pieces.concat());
-        stream
-    })
+    ]
 }
 
 /// Where reads end.
