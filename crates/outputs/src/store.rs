@@ -1,7 +1,7 @@
 //! The `.outputs` directory. All access goes through directory descriptors and follows no link.
 //!
 //! ```text
-//! <workspace>/.outputs/                   2750, locked by the one store that has it open
+//! <workspace>/.outputs/                   2750, group willcall-outputs where there is one, locked by the one store that has it open
 //!     .lock
 //!     <session>/                          2750
 //!         <run>.<stream>.txt              0640, exact bytes; locked by its runner while it is written
@@ -11,12 +11,16 @@
 //! ```
 //!
 //! An output without a record is a running one, or one whose record is not written yet.
+//!
+//! Records and parcels are on the disk when they can be seen. The bytes of an output are not waited for: a result
+//! is not held up for gigabytes that only a loss of power could take. Whoever is told of the end has them synced
+//! after it; and a file that the power took a part of is shorter than its record says, and is named damaged.
 
 use crate::limits::MAX_SESSION_NAME;
 use crate::record::{Record, Stream};
 use nix::fcntl::{OFlag, renameat};
 use nix::sys::stat::{Mode, fchmod};
-use nix::unistd::fsync;
+use nix::unistd::{Gid, Group, fsync};
 use std::fmt;
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, Write};
@@ -44,6 +48,8 @@ pub use output_file::OutputFile;
 pub use parcel::{Parcel, ParcelKey};
 pub use sweep::{Survey, Swept};
 
+/// Who may read what is held: operators, and the users that commands run as.
+pub const GROUP: &str = "willcall-outputs";
 /// The store's directory in its workspace.
 const DIRECTORY: &str = ".outputs";
 /// Its lock. No session has this name.
@@ -107,13 +113,22 @@ pub struct Store {
     dir: OwnedFd,
     /// Its modification time is that of the last sweep.
     lock: File,
+    group: Option<Gid>,
     parcels: Mutex<()>,
     records: Mutex<()>,
 }
 
 impl Store {
-    /// Opens (creating what is missing) `<workspace>/.outputs` and takes its lock.
+    /// Opens (creating what is missing) `<workspace>/.outputs` and takes its lock. Directories are of the group
+    /// [`GROUP`] if there is one that we may give, and otherwise of our own; files have their directory's.
     pub fn open(workspace: &Path) -> Result<Self, StoreError> {
+        // A host whose groups cannot be looked up has none of that name.
+        let group = Group::from_name(GROUP).ok().flatten();
+        Self::open_for(workspace, group.map(|group| group.gid))
+    }
+
+    /// As [`Store::open`], with directories of that group.
+    fn open_for(workspace: &Path, group: Option<Gid>) -> Result<Self, StoreError> {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(MODE_WORKSPACE);
         builder
@@ -124,12 +139,13 @@ impl Store {
             .map_err(StoreError::io("find", workspace))?;
         let parent = File::open(&workspace).map_err(StoreError::io("open", &workspace))?;
         let root = workspace.join(DIRECTORY);
-        let dir = dir::ensure_dir(&parent, DIRECTORY).map_err(StoreError::dir(&root))?;
+        let dir = dir::ensure_dir(&parent, DIRECTORY, group).map_err(StoreError::dir(&root))?;
         let lock = lock(&dir, &root)?;
         Ok(Self {
             root,
             dir,
             lock,
+            group,
             parcels: Mutex::new(()),
             records: Mutex::new(()),
         })
@@ -144,7 +160,7 @@ impl Store {
     /// descriptor or a copy of it is open, wherever, no sweep takes the directory away.
     pub fn session_dir(&self, session: &str) -> Result<OwnedFd, StoreError> {
         check_session(session)?;
-        dir::ensure_shared_dir(&self.dir, session)
+        dir::ensure_shared_dir(&self.dir, session, self.group)
             .map_err(StoreError::dir(&self.root.join(session)))
     }
 

@@ -4,7 +4,7 @@
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fchmod, fstat, mkdirat};
-use nix::unistd::{UnlinkatFlags, fsync, geteuid, unlinkat};
+use nix::unistd::{Gid, UnlinkatFlags, fchown, fsync, geteuid, unlinkat};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use thiserror::Error;
@@ -97,25 +97,37 @@ pub(super) fn is(mode: u32, kind: SFlag) -> bool {
 }
 
 /// Opens a directory that must be ours alone to write, creating it durably if it is missing.
-/// Its mode is set again, whatever umask or hand made of it.
-pub(super) fn ensure_dir(parent: impl AsFd, name: &str) -> Result<OwnedFd, DirError> {
+/// Its mode is set again, whatever umask or hand made of it, and its group if `group` says which.
+pub(super) fn ensure_dir(
+    parent: impl AsFd,
+    name: &str,
+    group: Option<Gid>,
+) -> Result<OwnedFd, DirError> {
     match mkdirat(&parent, name, MODE_NEW_DIR) {
         Ok(()) => fsync(&parent)?,
         Err(Errno::EEXIST) => {}
         Err(errno) => return Err(errno.into()),
     }
     let dir = open_dir(parent, name)?;
-    let mode = trusted_mode(&dir)?;
-    if mode != MODE_DIR.bits() {
-        fchmod(&dir, MODE_DIR)?;
+    let (mode, owned_by) = trusted(&dir)?;
+    let give = group.filter(|gid| gid.as_raw() != owned_by);
+    match give.map(|gid| fchown(&dir, None, Some(gid))) {
+        // A group that is not ours to give: what is made here is our own group's.
+        None | Some(Err(Errno::EPERM)) if mode == MODE_DIR.bits() => {}
+        None | Some(Ok(()) | Err(Errno::EPERM)) => fchmod(&dir, MODE_DIR)?,
+        Some(Err(errno)) => return Err(errno.into()),
     }
     Ok(dir)
 }
 
 /// The same, locked (shared): whoever wants to remove the directory locks it alone.
-pub(super) fn ensure_shared_dir(parent: impl AsFd, name: &str) -> Result<OwnedFd, DirError> {
+pub(super) fn ensure_shared_dir(
+    parent: impl AsFd,
+    name: &str,
+    group: Option<Gid>,
+) -> Result<OwnedFd, DirError> {
     for _ in 0..MAX_TRIES {
-        let dir = File::from(ensure_dir(&parent, name)?);
+        let dir = File::from(ensure_dir(&parent, name, group)?);
         dir.lock_shared()
             .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(0)))?;
         // Gone between the two: then there is a new one to be made.
@@ -126,8 +138,8 @@ pub(super) fn ensure_shared_dir(parent: impl AsFd, name: &str) -> Result<OwnedFd
     Err(Errno::ENOENT.into())
 }
 
-/// The permission bits of a directory that is ours and that nobody else may write to.
-fn trusted_mode(dir: &OwnedFd) -> Result<u32, DirError> {
+/// The permission bits and the group of a directory that is ours and that nobody else may write to.
+fn trusted(dir: &OwnedFd) -> Result<(u32, u32), DirError> {
     let stat = fstat(dir)?;
     let us = geteuid().as_raw();
     if stat.st_uid != us {
@@ -140,5 +152,5 @@ fn trusted_mode(dir: &OwnedFd) -> Result<u32, DirError> {
     if mode & 0o022 != 0 {
         return Err(DirError::Unsafe(Distrust::Writable { mode }));
     }
-    Ok(mode)
+    Ok((mode, stat.st_gid))
 }

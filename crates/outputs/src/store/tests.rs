@@ -94,6 +94,42 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).expect("it is there").mode() & 0o7777
 }
 
+/// Needs to be root, or a member of several groups, to have a group to give.
+#[test]
+fn everything_is_of_the_group_that_may_read_it() {
+    let ours = nix::unistd::getegid();
+    let groups = nix::unistd::getgroups().expect("our groups");
+    let other = groups.into_iter().find(|gid| *gid != ours);
+    let Some(gid) = other.or_else(|| geteuid().is_root().then(|| Gid::from_raw(4))) else {
+        eprintln!("SKIPPED: this user has no second group to give");
+        return;
+    };
+    let workspace = tempfile::tempdir().expect("a temporary directory");
+    // Made before there was such a group.
+    drop(Store::open_for(workspace.path(), None).expect("a new store"));
+    let store = Store::open_for(workspace.path(), Some(gid)).expect("the store");
+    let fixture = Fixture { workspace, store };
+    let key = fixture.hold("s", 1, b"x", true);
+    let parcel = fixture.store.store_parcel("s", b"y", 1).expect("stored");
+    let root = fixture.store.root();
+    let record = root.join("s").join(Record::file_name(key.run));
+    for (path, expected) in [
+        (root, 0o2750),
+        (&root.join("s"), 0o2750),
+        (&fixture.path(&key), 0o640),
+        (&record, 0o640),
+        (&parcel.path, 0o640),
+    ] {
+        let group = fs::symlink_metadata(path).expect("it is there").gid();
+        assert_eq!(
+            (group, mode(path)),
+            (gid.as_raw(), expected),
+            "{}",
+            path.display()
+        );
+    }
+}
+
 #[test]
 fn what_was_held_is_read_back() {
     let fixture = Fixture::new();
