@@ -2,7 +2,7 @@
 //! protocol's core, what to do by the runs.
 
 use super::port::{Arrival, Port, PortError};
-use super::reads;
+use super::{expired, reads};
 use crate::host::now_ms;
 use crate::ledger::{LedgerError, in_words};
 use crate::limits::{MAX_PENDING, MAX_READS};
@@ -55,12 +55,8 @@ pub(super) struct Session {
     work: JoinSet<Done>,
     reads: Arc<Semaphore>,
     newest: watch::Receiver<u64>,
-    /// Whether the ledger once had nothing more for this session: from then on all that ends is told by
-    /// `newest`.
-    caught_up: bool,
-    /// Whether the ledger could not be read; the next end or acknowledgement is the time to try again.
-    stalled: bool,
-    /// Whether a result is on its way from the ledger.
+    /// Whether there may be a result that is not sent, and whether one is on its way from the ledger.
+    more: bool,
     fetching: bool,
 }
 
@@ -72,8 +68,7 @@ impl Session {
             work: JoinSet::new(),
             reads: Arc::new(Semaphore::new(MAX_READS)),
             newest: runs.outbox().newest(),
-            caught_up: false,
-            stalled: false,
+            more: true,
             fetching: false,
             runs,
         }
@@ -109,7 +104,7 @@ impl Session {
                 Ok(done) => self.finish(done)?,
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             },
-            Ok(()) = self.newest.changed() => self.stalled = false,
+            Ok(()) = self.newest.changed() => self.more = true,
             () = sleep_until(self.core.poll_timeout().into()) => {
                 self.core.handle_timeout(Instant::now())?;
             }
@@ -118,7 +113,10 @@ impl Session {
     }
 
     fn transmit(&mut self) -> Result<(), End> {
-        while let Some(message) = self.core.poll_transmit() {
+        // What a full port does not take waits in the core, which ends the session of a peer that never reads.
+        while !self.port.is_full()
+            && let Some(message) = self.core.poll_transmit()
+        {
             let message = frame::encode(Channel::Session, &message).map_err(End::Ours)?;
             self.port.queue(&message);
         }
@@ -127,13 +125,10 @@ impl Session {
 
     /// Sends the results whose turn it is, as far as the window and the link's appetite go.
     fn send_results(&mut self) -> Result<(), End> {
-        while !self.fetching && !self.stalled && !self.port.is_full() {
+        while self.more && !self.fetching && !self.port.is_full() {
             let Some(after) = self.core.wants_result_after() else {
                 return Ok(());
             };
-            if self.caught_up && after >= *self.newest.borrow() {
-                return Ok(());
-            }
             let Some((seq, report)) = self.runs.outbox().take_after(after) else {
                 self.fetch(after);
                 return Ok(());
@@ -145,10 +140,12 @@ impl Session {
     }
 
     fn fetch(&mut self, after: u64) {
-        let found = self.runs.ledger().result_after(after);
+        let ledger = self.runs.ledger().clone();
         self.fetching = true;
+        // What ends from now on says so by `newest`.
+        self.more = false;
         self.work.spawn(async move {
-            let found = found.await;
+            let found = ledger.result_after(after).await;
             Done::Fetched(found.map(|found| found.map(|(seq, report)| (seq, Box::new(report)))))
         });
     }
@@ -174,7 +171,6 @@ impl Session {
             AgentEvent::Cancel(run) => self.cancel(run),
             AgentEvent::Read(read) => self.read(read),
             AgentEvent::Acked(seq) => {
-                self.stalled = false;
                 self.runs.outbox().forget(seq);
                 self.runs.ledger().ack(seq);
             }
@@ -203,13 +199,15 @@ impl Session {
     }
 
     fn read(&mut self, read: Read) {
-        let (store, turns) = (Arc::clone(self.runs.store()), Arc::clone(&self.reads));
+        let pass = self.runs.turns().arrive(&read.session, read.turn.as_ref());
+        let (runs, turns) = (Arc::clone(&self.runs), Arc::clone(&self.reads));
         self.work.spawn(async move {
             // The semaphore is never closed.
             let _turn = turns.acquire().await;
-            let answer = tokio::task::spawn_blocking(move || reads::answer(&store, &read)).await;
-            match answer {
-                Ok(answer) => Done::Say(answer),
+            let store = Arc::clone(runs.store());
+            let answer = move || (reads::answer(&store, &read, pass), read);
+            match tokio::task::spawn_blocking(answer).await {
+                Ok((answer, read)) => Done::Say(expired::explain(&runs, &read, answer).await),
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             }
         });
@@ -233,12 +231,12 @@ impl Session {
         found: Result<Option<(u64, Box<Report>)>, LedgerError>,
     ) -> Result<(), End> {
         match found {
-            Ok(Some((seq, report))) => self.core.send_result(seq, *report)?,
-            Ok(None) => self.caught_up = true,
-            Err(error) => {
-                self.stalled = true;
-                tracing::error!("results cannot be delivered now: {}", in_words(&error));
+            Ok(Some((seq, report))) => {
+                self.more = true;
+                self.core.send_result(seq, *report)?;
             }
+            Ok(None) => {}
+            Err(error) => tracing::error!("results cannot be delivered now: {}", in_words(&error)),
         }
         Ok(())
     }
@@ -269,7 +267,7 @@ async fn say(runs: &Runs, run: RunId, answer: Answer) -> Done {
                 );
                 Done::Say(ToGateway::Refused(Refusal {
                     run,
-                    cause: Cause::LedgerUnavailable,
+                    cause: Cause::OutcomeUnknown,
                     message,
                 }))
             }
