@@ -55,8 +55,12 @@ pub(super) struct Session {
     work: JoinSet<Done>,
     reads: Arc<Semaphore>,
     newest: watch::Receiver<u64>,
-    /// Whether there may be a result that is not sent, and whether one is on its way from the ledger.
-    more: bool,
+    /// Whether the ledger once had nothing more for this session: from then on all that ends is told by
+    /// `newest`.
+    caught_up: bool,
+    /// Whether the ledger could not be read; the next end or acknowledgement is the time to try again.
+    stalled: bool,
+    /// Whether a result is on its way from the ledger.
     fetching: bool,
 }
 
@@ -68,7 +72,8 @@ impl Session {
             work: JoinSet::new(),
             reads: Arc::new(Semaphore::new(MAX_READS)),
             newest: runs.outbox().newest(),
-            more: true,
+            caught_up: false,
+            stalled: false,
             fetching: false,
             runs,
         }
@@ -104,7 +109,7 @@ impl Session {
                 Ok(done) => self.finish(done)?,
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             },
-            Ok(()) = self.newest.changed() => self.more = true,
+            Ok(()) = self.newest.changed() => self.stalled = false,
             () = sleep_until(self.core.poll_timeout().into()) => {
                 self.core.handle_timeout(Instant::now())?;
             }
@@ -125,10 +130,13 @@ impl Session {
 
     /// Sends the results whose turn it is, as far as the window and the link's appetite go.
     fn send_results(&mut self) -> Result<(), End> {
-        while self.more && !self.fetching && !self.port.is_full() {
+        while !self.fetching && !self.stalled && !self.port.is_full() {
             let Some(after) = self.core.wants_result_after() else {
                 return Ok(());
             };
+            if self.caught_up && after >= *self.newest.borrow() {
+                return Ok(());
+            }
             let Some((seq, report)) = self.runs.outbox().take_after(after) else {
                 self.fetch(after);
                 return Ok(());
@@ -140,12 +148,10 @@ impl Session {
     }
 
     fn fetch(&mut self, after: u64) {
-        let ledger = self.runs.ledger().clone();
+        let found = self.runs.ledger().result_after(after);
         self.fetching = true;
-        // What ends from now on says so by `newest`.
-        self.more = false;
         self.work.spawn(async move {
-            let found = ledger.result_after(after).await;
+            let found = found.await;
             Done::Fetched(found.map(|found| found.map(|(seq, report)| (seq, Box::new(report)))))
         });
     }
@@ -171,6 +177,7 @@ impl Session {
             AgentEvent::Cancel(run) => self.cancel(run),
             AgentEvent::Read(read) => self.read(read),
             AgentEvent::Acked(seq) => {
+                self.stalled = false;
                 self.runs.outbox().forget(seq);
                 self.runs.ledger().ack(seq);
             }
@@ -231,12 +238,12 @@ impl Session {
         found: Result<Option<(u64, Box<Report>)>, LedgerError>,
     ) -> Result<(), End> {
         match found {
-            Ok(Some((seq, report))) => {
-                self.more = true;
-                self.core.send_result(seq, *report)?;
+            Ok(Some((seq, report))) => self.core.send_result(seq, *report)?,
+            Ok(None) => self.caught_up = true,
+            Err(error) => {
+                self.stalled = true;
+                tracing::error!("results cannot be delivered now: {}", in_words(&error));
             }
-            Ok(None) => {}
-            Err(error) => tracing::error!("results cannot be delivered now: {}", in_words(&error)),
         }
         Ok(())
     }
