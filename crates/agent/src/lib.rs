@@ -9,6 +9,8 @@
 //! | `children` | starting, signalling and reaping processes | processes |
 //! | `runs` | the runs that are still there at the end | /proc, signals |
 //! | `service` | the loop around them | all of the above |
+//! | [`limits`] | every bound, each with its why | none |
+//! | `args` | the command line | none |
 #![forbid(unsafe_code)]
 
 mod args;

@@ -13,6 +13,9 @@
 //! | [`demo`], [`dev`] | a whole system, for a moment or until stopped |
 //! | [`role`] | the processes of the system, in this same program |
 //! | [`render`], [`exit`] | what is shown, and the exit code |
+//! | `patience` | how long a lost connection is tried again |
+//! | `stop` | Ctrl-C and TERM, as something to look at and wait for |
+//! | [`limits`] | every bound, each with its why |
 #![forbid(unsafe_code)]
 
 pub mod args;

@@ -19,6 +19,10 @@
 //! | `server` | sessions with gateways over link.sock |
 //! | [`service`] | the process: what is opened in which order, and how it ends |
 //! | [`limits`] | every bound, each with its why |
+//! | `sockets` | private directories and sockets, and who may call |
+//! | `host` | what this process has to know of its host |
+//! | `sync` | locks that outlive a panic |
+//! | `cli` | the command line |
 #![forbid(unsafe_code)]
 
 mod cli;

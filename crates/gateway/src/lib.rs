@@ -19,6 +19,8 @@
 //! | [`api`] | the callers' listener |
 //! | [`server`] | all of it together, from two bound listeners to the end of the drain |
 //! | [`limits`] | every bound, each with its why |
+//! | `command` | the command line |
+//! | `clock` | the wall clock, read in one place |
 #![forbid(unsafe_code)]
 
 pub mod agents;

@@ -19,6 +19,8 @@
 //! | [`relay`] | one session, until it ends |
 //! | [`service`] | session after session |
 //! | [`limits`] | every bound, each with its why |
+//! | `observed` | when bytes last came, below TLS |
+//! | `args` | the command line |
 #![forbid(unsafe_code)]
 
 mod args;

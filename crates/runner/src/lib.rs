@@ -17,6 +17,7 @@
 //! | `tree` | the processes below a runner | /proc, signals |
 //! | `spool` | what is left of a run when nobody collects its result | file |
 //! | `sys` | all `unsafe` code | system calls |
+//! | `cli` | the command line | none |
 
 mod cli;
 mod command;
