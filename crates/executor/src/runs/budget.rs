@@ -23,7 +23,7 @@ pub(super) async fn keep_within(
     order: &Order,
     parcels: &Parcels,
 ) {
-    let shown = |report: &Report, stream| slot_of(report, stream).map_or(0, |shown| len(shown));
+    let shown = |report: &Report, stream| slot_of(report, stream).map_or(0, len);
     let lens = BY_WORTH.map(|stream| shown(&finished.report, stream));
     let shares = pass.allot(&lens);
     let Some(result) = result.filter(|_| shares.iter().any(|share| *share != Share::Whole)) else {

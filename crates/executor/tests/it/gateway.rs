@@ -12,7 +12,7 @@ use willcall_protocol::ids::{OutputId, RunId, SessionId, Stream};
 use willcall_protocol::limits::MAX_MESSAGE;
 use willcall_protocol::message::{
     Dispatch, Encoding, Hello, LimitsAsked, PageReport, Read, ReadFailure, ReadTarget, Refusal,
-    StrategyAsked, ViewAsked,
+    StrategyAsked, Turn, ViewAsked,
 };
 use willcall_protocol::outcome::Report;
 use willcall_protocol::session::{GatewayEvent, GatewaySession};
@@ -23,6 +23,8 @@ pub(crate) struct Gateway {
     pub(crate) hello: Hello,
     pub(crate) events: VecDeque<GatewayEvent>,
     calls: u64,
+    /// What the next read is part of.
+    pub(crate) turn: Option<Turn>,
 }
 
 impl Gateway {
@@ -49,6 +51,7 @@ impl Gateway {
             hello: *hello,
             events: VecDeque::new(),
             calls: 0,
+            turn: None,
         };
         gateway.flush();
         gateway
@@ -157,7 +160,7 @@ impl Gateway {
                 lines: None,
                 encoding,
                 verify: false,
-                turn: None,
+                turn: self.turn.take(),
             })
             .unwrap();
         self.flush();

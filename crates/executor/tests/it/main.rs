@@ -8,8 +8,10 @@
 
 mod gateway;
 mod host;
+mod hung;
 mod limits;
 mod once;
 mod outputs;
 mod survival;
 mod sweep;
+mod turns;
