@@ -7,6 +7,7 @@ mod law;
 mod lines;
 mod paging;
 mod survive;
+mod views;
 
 use std::path::Path;
 
