@@ -43,6 +43,21 @@ impl Spawner {
         spawner
     }
 
+    /// A spawner that is started otherwise, by the user `uid`; `None` if it does not come up.
+    pub(crate) fn start_as(otherwise: impl FnOnce(&mut Command), uid: u32) -> Option<Self> {
+        let dir = TempDir::new().expect("a directory");
+        std::os::unix::fs::chown(dir.path(), Some(uid), None).expect("ours to give");
+        let mut command = spawner_command(&dir.path().join("spawner.sock"));
+        otherwise(&mut command);
+        let process = command.stderr(Stdio::null()).spawn().ok()?;
+        let mut spawner = Self { process, dir };
+        let up = eventually("the spawner listens, or ends", || {
+            let ended = spawner.process.try_wait().expect("ours").map(|_| false);
+            ended.or_else(|| UnixStream::connect(spawner.socket()).ok().map(|_| true))
+        });
+        up.then_some(spawner)
+    }
+
     pub(crate) fn socket(&self) -> PathBuf {
         self.dir.path().join("spawner.sock")
     }
