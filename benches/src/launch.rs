@@ -11,7 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 use willcall_outputs::capture::Policy;
-use willcall_outputs::limits::{Limits, MAX_RUN_BYTES};
+use willcall_outputs::limits::{DIGEST_AT_SEAL, Limits, MAX_RUN_BYTES};
+use willcall_outputs::view::Mode;
 use willcall_runner::wire::{self, FromRunner, Launch, Launched, RunResult, ToRunner};
 use willcall_testkit::{processes, wait_for};
 
@@ -111,6 +112,8 @@ impl Spawner {
             policy: Policy::Keep {
                 max_kept: MAX_RUN_BYTES,
             },
+            view: Mode::Auto,
+            digest_at_seal: DIGEST_AT_SEAL,
             has_directory: true,
             redial: self
                 .folder

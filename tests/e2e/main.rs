@@ -1,6 +1,7 @@
 //! The product as a whole: real processes, real TLS, real files.
 
 mod bad_input;
+mod config;
 mod demo;
 mod exec;
 mod law;

@@ -45,6 +45,9 @@ struct RunArgs {
     /// Where the sockets are [default: STATE/run]
     #[arg(long, value_name = "DIR")]
     run_dir: Option<PathBuf>,
+    /// The host's configuration [default: /etc/willcall/config.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 /// The agent, as a process, with the other roles as programs beside it. `args` begin with the program's name.
@@ -102,6 +105,7 @@ fn serve(args: RunArgs, roles: Roles) -> anyhow::Result<()> {
         gateway: args.gateway,
         identity: args.identity,
         ca: args.ca,
+        config: args.config,
     };
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -21,6 +21,8 @@ pub(crate) struct Host {
     pub(crate) gateway: OsString,
     pub(crate) identity: PathBuf,
     pub(crate) ca: PathBuf,
+    /// Passed on as it is; without one the executor looks where it usually stands.
+    pub(crate) config: Option<PathBuf>,
 }
 
 impl Host {
@@ -29,11 +31,18 @@ impl Host {
         let run_dir = &self.layout.run;
         let flags: Vec<[OsString; 2]> = match role {
             Role::Spawner => vec![flag("--socket", self.layout.socket("spawner.sock").into())],
-            Role::Executor => vec![
+            Role::Executor => [
                 flag("--state", self.layout.state.clone().into()),
                 flag("--run-dir", run_dir.clone().into()),
                 flag("--workspace", self.layout.workspace.clone().into()),
-            ],
+            ]
+            .into_iter()
+            .chain(
+                self.config
+                    .iter()
+                    .map(|path| flag("--config", path.clone().into())),
+            )
+            .collect(),
             Role::Link => vec![
                 flag("--gateway", self.gateway.clone()),
                 flag("--identity", self.identity.clone().into()),

@@ -139,6 +139,9 @@ pub struct DemoArgs {
     /// Keep the state directory, and print its path on stderr.
     #[arg(long)]
     pub keep: bool,
+    /// The host's configuration.
+    #[command(flatten)]
+    pub config: ConfigArgs,
     /// The command [default: ls -lR /usr]
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<String>,
@@ -150,6 +153,17 @@ pub struct DevArgs {
     /// Where the system keeps its state, from one start to the next [default: a directory that goes with it]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+    /// The host's configuration.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+/// Which configuration the host has.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ConfigArgs {
+    /// The host's configuration [default: /etc/willcall/config.toml, if there is one]
+    #[arg(long = "config", value_name = "FILE")]
+    pub path: Option<PathBuf>,
 }
 
 /// `willcall exec`.

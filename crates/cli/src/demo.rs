@@ -6,7 +6,7 @@ use crate::limits::LOOK;
 use crate::problem::Failure;
 use crate::render::Printer;
 use crate::stop::Stop;
-use crate::system::{Directory, Log, System};
+use crate::system::{Directory, Host, Log, System};
 use crate::{exec, exit};
 use std::time::{Duration, Instant};
 use willcall_protocol::ids::{OutputId, SessionId, Stream};
@@ -68,7 +68,8 @@ pub fn command(args: &DemoArgs, printer: &mut Printer<'_>) -> Result<i32, Failur
 
 fn show(args: &DemoArgs, directory: &Directory, stop: &Stop) -> Result<Shown, Failure> {
     let began = Instant::now();
-    let system = System::start(directory, HOST, Log::File(directory.log()), stop)?;
+    let host = Host::new(HOST, args.config.path.as_deref())?;
+    let system = System::start(directory, &host, Log::File(directory.log()), stop)?;
     let start = began.elapsed();
     let client = Client::new(system.settings().clone(), stop.clone());
     let argv = match args.command.as_slice() {

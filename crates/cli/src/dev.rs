@@ -4,7 +4,7 @@ use crate::args::DevArgs;
 use crate::problem::Failure;
 use crate::render::Printer;
 use crate::stop::Stop;
-use crate::system::{Directory, Log, System};
+use crate::system::{Directory, Host, Log, System};
 use std::time::Duration;
 
 const HOST: &str = "dev";
@@ -21,7 +21,7 @@ pub fn command(args: &DevArgs, printer: &mut Printer<'_>) -> Result<i32, Failure
         Some(path) => Directory::lasting(path)?,
         None => Directory::scratch(false)?,
     };
-    let served = serve(&directory, &stop, printer);
+    let served = serve(args, &directory, &stop, printer);
     directory.end()?;
     match served {
         // Being stopped is what it is for.
@@ -30,8 +30,14 @@ pub fn command(args: &DevArgs, printer: &mut Printer<'_>) -> Result<i32, Failure
     }
 }
 
-fn serve(directory: &Directory, stop: &Stop, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let mut system = System::start(directory, HOST, Log::Stderr, stop)?;
+fn serve(
+    args: &DevArgs,
+    directory: &Directory,
+    stop: &Stop,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    let host = Host::new(HOST, args.config.path.as_deref())?;
+    let mut system = System::start(directory, &host, Log::Stderr, stop)?;
     printer.ready(system.settings());
     while stop.pause(CHECK).is_none() {
         system.check()?;

@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
+use willcall_executor::config::ConfigError;
 
 /// Whether a command ran because of a call that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,6 +161,9 @@ pub enum Failure {
         /// Why it failed.
         source: io::Error,
     },
+    /// The host's configuration cannot be used.
+    #[error(transparent)]
+    Config(ConfigError),
     /// Somebody ended us.
     #[error("interrupted by {0}")]
     Interrupted(Signal),

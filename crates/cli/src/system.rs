@@ -18,8 +18,9 @@ pub use directory::Directory;
 use process::{Process, Program};
 use serde::Deserialize;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
+use willcall_executor::config::Config;
 
 /// Where the processes write what they have to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +29,27 @@ pub enum Log {
     Stderr,
     /// To a file; its end is shown when something fails.
     File(PathBuf),
+}
+
+/// The host of a system.
+#[derive(Debug)]
+pub struct Host<'a> {
+    name: &'a str,
+    config: Option<PathBuf>,
+}
+
+impl<'a> Host<'a> {
+    /// A host with that name and configuration, which is looked at right away: whoever starts a system learns at once what is
+    /// wrong with it, and not from a log.
+    pub fn new(name: &'a str, config: Option<&Path>) -> Result<Self, Failure> {
+        Config::load(config).map_err(Failure::Config)?;
+        let config = config.map(std::path::absolute).transpose();
+        let config = config.map_err(|source| Failure::Local {
+            what: "the configuration's path cannot be used".to_owned(),
+            source,
+        })?;
+        Ok(Self { name, config })
+    }
 }
 
 /// The line that a gateway prints when it listens.
@@ -47,19 +69,19 @@ pub struct System {
 }
 
 impl System {
-    /// Starts everything in `directory`, and waits until the host `name` is connected. What is there already is used.
+    /// Starts everything in `directory`, and waits until the host is connected. What is there already is used.
     pub fn start(
         directory: &Directory,
-        name: &str,
+        host: &Host<'_>,
         log: Log,
         stop: &Stop,
     ) -> Result<Self, Failure> {
         let program = Program::this(log)?;
-        prepare(&program, directory, name)?;
+        prepare(&program, directory, host.name)?;
         let (gateway, listening) = serve(&program, directory, stop)?;
         let url = format!("http://{}", listening.api);
         let settings = Settings::new(&url, &directory.token())?;
-        let agent = start_agent(&program, directory, &listening.agents)?;
+        let agent = start_agent(&program, directory, host, &listening.agents)?;
         let mut system = Self {
             agent,
             gateway,
@@ -151,9 +173,14 @@ fn serve(
     }
 }
 
-fn start_agent(program: &Program, directory: &Directory, agents: &str) -> Result<Process, Failure> {
+fn start_agent(
+    program: &Program,
+    directory: &Directory,
+    host: &Host<'_>,
+    agents: &str,
+) -> Result<Process, Failure> {
     let url = format!("wss://{agents}/v1/link");
-    let flags: [(&str, PathBuf); 6] = [
+    let mut flags: Vec<(&str, PathBuf)> = vec![
         ("--state", directory.host()),
         ("--run-dir", directory.run()),
         ("--workspace", directory.workspace()),
@@ -161,6 +188,7 @@ fn start_agent(program: &Program, directory: &Directory, agents: &str) -> Result
         ("--ca", directory.ca()),
         ("--gateway", url.into()),
     ];
+    flags.extend(host.config.clone().map(|path| ("--config", path)));
     let mut args = vec![OsStr::new("run")];
     for (name, value) in &flags {
         args.extend([OsStr::new(name), value.as_os_str()]);

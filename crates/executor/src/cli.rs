@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::config::Config;
 use crate::limits::{MAX_BLOCKING_THREADS, SHUTDOWN_TIME};
 use crate::service::{self, ExecutorConfig};
 use clap::{Parser, Subcommand};
@@ -33,6 +34,9 @@ enum Command {
         /// The directory where commands start; their outputs are kept in its .outputs
         #[arg(long, value_name = "DIR")]
         workspace: PathBuf,
+        /// The configuration [default: /etc/willcall/config.toml, if there is one]
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
     },
 }
 
@@ -60,12 +64,19 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         state,
         run_dir,
         workspace,
+        config,
     } = cli.command;
-    match serve(ExecutorConfig {
-        state,
-        run_dir,
-        workspace,
-    }) {
+    let served = Config::load(config.as_deref())
+        .map_err(anyhow::Error::from)
+        .and_then(|config| {
+            serve(ExecutorConfig {
+                state,
+                run_dir,
+                workspace,
+                outputs: config.outputs,
+            })
+        });
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("the executor ends: {error:#}");

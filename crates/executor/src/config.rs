@@ -97,7 +97,7 @@ pub enum ConfigError {
 impl Config {
     /// What the file says: the one that is named, which has to be there, or the one at [`DEFAULT_PATH`], if it is.
     pub fn load(named: Option<&Path>) -> Result<Self, ConfigError> {
-        let path = named.unwrap_or(Path::new(DEFAULT_PATH));
+        let path = named.unwrap_or_else(|| Path::new(DEFAULT_PATH));
         match read(path) {
             Ok(text) => Self::parse(path, &text),
             Err(ConfigError::Read { source, .. })

@@ -26,8 +26,8 @@
 #![forbid(unsafe_code)]
 
 mod cli;
-mod host;
 pub mod config;
+mod host;
 pub mod ledger;
 pub mod limits;
 mod outbox;

@@ -9,6 +9,7 @@
 //!
 //! At its end it leaves the runs alone: their runners live on, and the next start adopts them.
 
+use crate::config::Outputs;
 use crate::ledger::{Ledger, LedgerError, LedgerThread, in_words};
 use crate::limits::{LEDGER_REOPEN, SHUTDOWN_TIME};
 use crate::runs::order::Surroundings;
@@ -23,12 +24,11 @@ use std::sync::Arc;
 use thiserror::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{sleep, timeout};
-use willcall_outputs::limits::{CEILING_MAX_BYTES, DEFAULT_TURN_BUDGET};
 use willcall_outputs::store::{Store, StoreError};
 use willcall_protocol::limits::{OLDEST_VERSION, VERSION};
 use willcall_protocol::message::{Capabilities, Hello};
 
-/// Where an executor works.
+/// Where an executor works, and by which thresholds.
 #[derive(Debug, Clone)]
 pub struct ExecutorConfig {
     /// The directory of its ledger and spool files.
@@ -37,6 +37,8 @@ pub struct ExecutorConfig {
     pub run_dir: PathBuf,
     /// The directory where commands start, with the store of their outputs.
     pub workspace: PathBuf,
+    /// What is kept, and what may leave.
+    pub outputs: Outputs,
 }
 
 /// Why an executor could not begin, or had to end.
@@ -135,9 +137,9 @@ impl Opened {
                 env,
                 workspace: self.workspace(),
                 redial: runner.to_string_lossy().into_owned(),
+                outputs: self.config.outputs,
             },
             boot_id: self.boot_id.clone(),
-            turn_budget: DEFAULT_TURN_BUDGET,
         });
         // Before anybody can ask or call, so that nobody meets a run that is not there yet.
         if let Err(error) = runs.adopt().await {
@@ -169,7 +171,7 @@ impl Opened {
             capabilities: Capabilities {
                 run_as: user.to_owned(),
                 outputs: self.store.root().to_string_lossy().into_owned(),
-                max_bytes_ceiling: CEILING_MAX_BYTES,
+                max_bytes_ceiling: self.config.outputs.previews.ceiling(),
             },
             running: Vec::new(),
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
-use willcall_outputs::retention::{Now, Retention, jump_ms};
+use willcall_outputs::retention::{Now, jump_ms};
 use willcall_outputs::store::{Store, Swept};
 
 /// Why a sweep did not take place. What is held stays until the next one.
@@ -90,7 +90,7 @@ async fn sweep(runs: &Runs, last: Option<Look>) -> Result<Look, SweepError> {
     // Only now: of what was listed, none is of a run that the ledger learns of later.
     let unsettled = runs.ledger().unsettled().await?;
     let (store, stopped) = (Arc::clone(runs.store()), stop.flag());
-    let retention = Retention::default();
+    let retention = runs.outputs().retention;
     let swept = on_thread(move || {
         let swept = store.sweep(survey, &unsettled, now, &retention, &stopped);
         let noted = store.note_sweep(now.wall_ms);

@@ -19,6 +19,7 @@ pub(crate) struct Output {
     pipe: Option<OwnedFd>,
     capture: Capture,
     file: Option<OutputFile>,
+    digest_at_seal: u64,
     grown: bool,
 }
 
@@ -43,6 +44,7 @@ impl Output {
                 pipe: Some(reader),
                 capture,
                 file: None,
+                digest_at_seal: launch.digest_at_seal,
                 grown: false,
             },
             writer,
@@ -95,7 +97,7 @@ impl Output {
             if let Err(loss) = file.write_index(&index) {
                 tracing::debug!(?loss, "an output has no line index; a read will make it");
             }
-            let sealed = file.seal();
+            let sealed = file.seal(self.digest_at_seal);
             sealed
                 .inspect_err(|e| tracing::warn!(?e, "an output has no digest"))
                 .ok()

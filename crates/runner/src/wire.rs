@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 use uuid::Uuid;
 use willcall_outputs::capture::{Captured, Policy};
-use willcall_outputs::limits::Limits;
+use willcall_outputs::limits::{DIGEST_AT_SEAL, Limits};
 use willcall_outputs::record::Stream;
 use willcall_outputs::view::{Mode, Rendered};
 
@@ -55,6 +55,9 @@ pub struct Launch {
     /// Whether a view of the streams is made. An executor that does not ask for one cannot read it.
     #[serde(default = "no_view")]
     pub view: Mode,
+    /// Bytes up to which a stream's file gets its digest at the end of the run.
+    #[serde(default = "digest_at_seal")]
+    pub digest_at_seal: u64,
     /// Whether the third descriptor is there; without it nothing can be kept (`Loss::NoDirectory`).
     pub has_directory: bool,
     /// The socket to dial again after the first one is lost.
@@ -63,6 +66,10 @@ pub struct Launch {
 
 fn no_view() -> Mode {
     Mode::Raw
+}
+
+fn digest_at_seal() -> u64 {
+    DIGEST_AT_SEAL
 }
 
 /// Spawner → executor: the answer to a [`Launch`].

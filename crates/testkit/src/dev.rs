@@ -28,6 +28,11 @@ pub struct Dev {
 impl Dev {
     /// Starts a system in a fresh directory and waits until it says `ready`.
     pub fn start(binary: &Path) -> Self {
+        Self::start_with(binary, &[])
+    }
+
+    /// The same, with further arguments.
+    pub fn start_with(binary: &Path, args: &[&str]) -> Self {
         let state = tempfile::Builder::new()
             .prefix("wc-")
             .tempdir_in("/tmp")
@@ -35,6 +40,7 @@ impl Dev {
         let mut child = Command::new(binary)
             .args(["dev", "--state"])
             .arg(state.path())
+            .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(state.path().join("dev.log")).expect("log"))

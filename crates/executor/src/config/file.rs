@@ -81,7 +81,7 @@ impl Numbers {
     }
 
     fn of(&self, key: Key) -> u64 {
-        self.0[key as usize].map_or(key.row().default, |(value, _)| value)
+        self.0[key as usize].map_or_else(|| key.row().default, |(value, _)| value)
     }
 
     /// For keys whose bound is one of 32 bits.

@@ -20,6 +20,7 @@ mod spawner;
 mod spool;
 mod task;
 
+use crate::config::Outputs;
 use crate::host::now_ms;
 use crate::ledger::claim::Verdict;
 use crate::ledger::{Asked, Ledger, LedgerError, NewRun, in_words};
@@ -106,15 +107,13 @@ pub(crate) struct Parts {
     pub(crate) spawner: PathBuf,
     pub(crate) surroundings: Surroundings,
     pub(crate) boot_id: String,
-    /// Bytes of text that all results of one turn may carry.
-    pub(crate) turn_budget: u64,
 }
 
 impl Runs {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
         Arc::new(Self {
             ledger: parts.ledger,
-            turns: Gate::new(parts.turn_budget),
+            turns: Gate::new(parts.surroundings.outputs.turn_budget),
             parcels: Parcels::new(Arc::clone(&parts.store)),
             store: parts.store,
             spool: Spool::open(parts.spool_dir),
@@ -138,6 +137,11 @@ impl Runs {
 
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    /// What is kept, and what may leave.
+    pub(crate) fn outputs(&self) -> &Outputs {
+        &self.surroundings.outputs
     }
 
     pub(crate) fn turns(&self) -> &Arc<Gate> {
@@ -206,7 +210,7 @@ impl Runs {
     }
 
     fn begin(self: &Arc<Self>, dispatch: Dispatch) -> Pending {
-        let order = match Order::new(dispatch.clone()) {
+        let order = match Order::new(dispatch.clone(), self.outputs().previews) {
             Ok(order) => order,
             Err(error) => {
                 let (cause, message) = (error.cause(), error.to_string());

@@ -1,15 +1,13 @@
 //! What a dispatch asks for, checked before anything is claimed for it. No I/O.
 
+use crate::config::Outputs;
 use crate::limits::{DEFAULT_TIMEOUT, GRACE, MAX_QUOTED, MAX_TIMEOUT};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 use thiserror::Error;
 use willcall_outputs::capture::Policy;
-use willcall_outputs::limits::{
-    CEILING_MAX_BYTES, DEFAULT_MAX_BYTES, DEFAULT_MAX_LINES, LimitError, Limits, MAX_RUN_BYTES,
-    Strategy,
-};
+use willcall_outputs::limits::{LimitError, LimitRange, Limits, Strategy};
 use willcall_outputs::view::Mode;
 use willcall_protocol::limits::{MAX_COMMAND_BYTES, MAX_REASON};
 use willcall_protocol::message::{Dispatch, LimitsAsked, StrategyAsked, ViewAsked};
@@ -94,12 +92,12 @@ impl OrderError {
 }
 
 impl Order {
-    /// Checks a dispatch.
-    pub fn new(dispatch: Dispatch) -> Result<Self, OrderError> {
+    /// Checks a dispatch; `previews` are this host's limits.
+    pub fn new(dispatch: Dispatch, previews: LimitRange) -> Result<Self, OrderError> {
         check_command(&dispatch)?;
         check_text("reason", dispatch.reason.as_deref().unwrap_or_default())?;
         check_text("principal", &dispatch.principal)?;
-        let limits = limits(dispatch.limits)?;
+        let limits = limits(dispatch.limits, previews)?;
         let timeout_ms = timeout(dispatch.timeout_ms)?;
         let strategy = strategy(dispatch.strategy);
         let view = view(dispatch.view);
@@ -112,10 +110,11 @@ impl Order {
         })
     }
 
-    /// A dispatch that was accepted before, maybe by another version with other limits: what no
+    /// A dispatch that was accepted before, maybe by another version or with other limits: what no
     /// longer holds is replaced by the default.
-    pub(crate) fn remembered(dispatch: Dispatch, timeout_ms: u64) -> Self {
-        let limits = limits(dispatch.limits).unwrap_or_default();
+    pub(crate) fn remembered(dispatch: Dispatch, timeout_ms: u64, previews: LimitRange) -> Self {
+        let limits =
+            limits(dispatch.limits, previews).unwrap_or_else(|_| previews.default_limits());
         let strategy = strategy(dispatch.strategy);
         let view = view(dispatch.view);
         Self {
@@ -144,9 +143,10 @@ impl Order {
             grace_ms: millis(GRACE),
             limits: self.limits,
             policy: Policy::Keep {
-                max_kept: MAX_RUN_BYTES,
+                max_kept: surroundings.outputs.max_run_bytes,
             },
             view: self.view,
+            digest_at_seal: surroundings.outputs.digest_at_seal,
             has_directory,
             redial: surroundings.redial.clone(),
         }
@@ -162,6 +162,8 @@ pub struct Surroundings {
     pub workspace: String,
     /// Where runners dial again.
     pub redial: String,
+    /// What is kept, and what may leave.
+    pub outputs: Outputs,
 }
 
 /// The clean environment of commands that run as this user: nothing of ours is inherited, nothing
@@ -250,17 +252,8 @@ fn check_text(name: &'static str, text: &str) -> Result<(), OrderError> {
     }
 }
 
-fn limits(asked: LimitsAsked) -> Result<Limits, OrderError> {
-    let max_bytes = asked.max_bytes.unwrap_or_else(|| DEFAULT_MAX_BYTES.into());
-    let above = LimitError::AboveCeiling {
-        asked: max_bytes,
-        ceiling: CEILING_MAX_BYTES,
-    };
-    let max_bytes = u32::try_from(max_bytes).map_err(|_| above)?;
-    // Lines have no ceiling of their own: each is at least a byte of text.
-    let max_lines = asked.max_lines.unwrap_or_else(|| DEFAULT_MAX_LINES.into());
-    let max_lines = u32::try_from(max_lines).unwrap_or(u32::MAX);
-    Ok(Limits::new(max_bytes, max_lines)?)
+fn limits(asked: LimitsAsked, previews: LimitRange) -> Result<Limits, OrderError> {
+    Ok(previews.resolve(asked.max_bytes, asked.max_lines)?)
 }
 
 fn strategy(asked: StrategyAsked) -> Strategy {
@@ -315,12 +308,13 @@ mod tests {
     fn check(change: impl FnOnce(&mut Dispatch), expected: impl Into<Option<OrderError>>) {
         let mut asked = dispatch(&["true"]);
         change(&mut asked);
-        assert_eq!(Order::new(asked).err(), expected.into());
+        let order = Order::new(asked, LimitRange::default());
+        assert_eq!(order.err(), expected.into());
     }
 
     #[test]
     fn the_defaults_apply_where_nothing_is_asked() {
-        let order = Order::new(dispatch(&["true"])).expect("sound");
+        let order = Order::new(dispatch(&["true"]), LimitRange::default()).expect("sound");
         assert_eq!(
             (order.limits, order.timeout_ms),
             (Limits::default(), 600_000)
@@ -397,8 +391,13 @@ mod tests {
             env: clean_env("me", Path::new("/home/me"), Path::new("")),
             workspace: "/w".into(),
             redial: "/run/r".into(),
+            outputs: Outputs {
+                max_run_bytes: 7,
+                digest_at_seal: 8,
+                ..Outputs::default()
+            },
         };
-        let launch = Order::new(asked)
+        let launch = Order::new(asked, LimitRange::default())
             .expect("sound")
             .launch(&surroundings, true);
         let var = |name: &str| launch.env.get(name).map(String::as_str);
@@ -407,5 +406,9 @@ mod tests {
             (Some("xterm"), Some("1"), Some("/bin/sh"))
         );
         assert_eq!((launch.env.len(), launch.cwd.as_str()), (11, "/w"));
+        assert_eq!(
+            (launch.policy, launch.digest_at_seal),
+            (Policy::Keep { max_kept: 7 }, 8)
+        );
     }
 }

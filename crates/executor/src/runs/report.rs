@@ -290,6 +290,7 @@ mod tests {
     use std::path::PathBuf;
     use uuid::Uuid;
     use willcall_outputs::capture::Captured;
+    use willcall_outputs::limits::LimitRange;
     use willcall_protocol::ids::{RunId, SessionId};
     use willcall_protocol::message::{Dispatch, LimitsAsked, StrategyAsked, ViewAsked};
     use willcall_runner::wire::Stage;
@@ -310,7 +311,7 @@ mod tests {
             not_after_ms: None,
             turn: None,
         };
-        Order::new(dispatch).expect("sound")
+        Order::new(dispatch, LimitRange::default()).expect("sound")
     }
 
     fn stream(stream: Stream, text: &[u8], kept: Kept) -> StreamResult {

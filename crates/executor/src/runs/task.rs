@@ -68,7 +68,8 @@ impl Task {
         } else {
             Machine::rebooted()
         };
-        let order = Order::remembered(one.dispatch, one.timeout_ms);
+        let previews = place.runs.outputs().previews;
+        let order = Order::remembered(one.dispatch, one.timeout_ms, previews);
         Self::new(place, order, one.accepted_ms, machine)
     }
 

@@ -12,9 +12,9 @@ use willcall_protocol::ids::{OutputId, Stream};
 use willcall_protocol::message::{Encoding, PageReport, Read, ReadFailure, ReadTarget, ToGateway};
 
 /// Reads a page, within what its turn has room for, and answers, in any case. Blocks.
-pub(super) fn answer(store: &Store, read: &Read, pass: Pass) -> ToGateway {
+pub(super) fn answer(store: &Store, read: &Read, pass: Pass, caps: PageCaps) -> ToGateway {
     let call = read.call;
-    match page_within(store, read, pass) {
+    match page_within(store, read, pass, caps) {
         Ok(page) => ToGateway::Page {
             call,
             page: report(page),
@@ -31,8 +31,13 @@ pub(super) fn answer(store: &Store, read: &Read, pass: Pass) -> ToGateway {
 }
 
 /// A page that its turn has no room for ends earlier; where there is no room at all, where it begins.
-fn page_within(store: &Store, read: &Read, mut pass: Pass) -> Result<Page, ReadError> {
-    let read_whole = page(store, read);
+fn page_within(
+    store: &Store,
+    read: &Read,
+    mut pass: Pass,
+    caps: PageCaps,
+) -> Result<Page, ReadError> {
+    let read_whole = page(store, read, caps);
     // A refusal carries no text.
     let len = read_whole.as_ref().map_or(0, |page| page.content.len());
     let share = pass.allot_page(len as u64);
@@ -40,13 +45,19 @@ fn page_within(store: &Store, read: &Read, mut pass: Pass) -> Result<Page, ReadE
     let Share::Only(room) = share else {
         return Ok(page);
     };
-    let shorter = shorter(store, read, page, room)?;
+    let shorter = shorter(store, read, page, room, caps)?;
     pass.correct(shorter.content.len() as u64);
     Ok(shorter)
 }
 
 /// The same page in `room` bytes of content.
-fn shorter(store: &Store, read: &Read, whole: Page, room: u64) -> Result<Page, ReadError> {
+fn shorter(
+    store: &Store,
+    read: &Read,
+    whole: Page,
+    room: u64,
+    caps: PageCaps,
+) -> Result<Page, ReadError> {
     let limit = match read.encoding {
         Encoding::Utf8 => room,
         // Base64 makes 4 characters of 3 bytes.
@@ -61,7 +72,7 @@ fn shorter(store: &Store, read: &Read, whole: Page, room: u64) -> Result<Page, R
     };
     let fits = |page: &Page| page.content.len() as u64 <= room;
     let page = if limit > 0 {
-        Some(page(store, &asked)?).filter(fits)
+        Some(page(store, &asked, caps)?).filter(fits)
     } else {
         None
     };
@@ -83,8 +94,8 @@ fn shorter(store: &Store, read: &Read, whole: Page, room: u64) -> Result<Page, R
     })
 }
 
-fn page(store: &Store, read: &Read) -> Result<Page, ReadError> {
-    let ask = ask(read)?;
+fn page(store: &Store, read: &Read, caps: PageCaps) -> Result<Page, ReadError> {
+    let ask = ask(read, caps)?;
     match key(store, read)? {
         Key::Output(key) => store.page(&key, ask),
         Key::Parcel(key) => store.parcel_page(&key, ask),
@@ -123,14 +134,14 @@ fn key(store: &Store, read: &Read) -> Result<Key, ReadError> {
     })
 }
 
-fn ask(read: &Read) -> Result<Ask, ReadError> {
+fn ask(read: &Read, caps: PageCaps) -> Result<Ask, ReadError> {
     let encoding = match read.encoding {
         Encoding::Utf8 => PageEncoding::Utf8,
         Encoding::Base64 => PageEncoding::Base64,
     };
     Ok(Ask {
         start: Start::new(read.offset, read.line)?,
-        extent: Extent::new(read.limit, read.lines, encoding, PageCaps::default())?,
+        extent: Extent::new(read.limit, read.lines, encoding, caps)?,
         verify: read.verify,
     })
 }

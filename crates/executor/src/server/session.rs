@@ -212,7 +212,8 @@ impl Session {
             // The semaphore is never closed.
             let _turn = turns.acquire().await;
             let store = Arc::clone(runs.store());
-            let answer = move || (reads::answer(&store, &read, pass), read);
+            let caps = runs.outputs().pages;
+            let answer = move || (reads::answer(&store, &read, pass, caps), read);
             match tokio::task::spawn_blocking(answer).await {
                 Ok((answer, read)) => Done::Say(expired::explain(&runs, &read, answer).await),
                 Err(error) => std::panic::resume_unwind(error.into_panic()),

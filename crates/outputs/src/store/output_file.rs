@@ -5,7 +5,7 @@ use super::dir::{self, MODE_FILE};
 use crate::capture::Loss;
 use crate::digest;
 use crate::index::LineIndex;
-use crate::limits::{DIGEST_AT_SEAL, INDEX_ABOVE};
+use crate::limits::INDEX_ABOVE;
 use crate::record::Stream;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -94,10 +94,10 @@ impl OutputFile {
         written
     }
 
-    /// Makes the digest of the file by reading it back; `None` above [`crate::limits::DIGEST_AT_SEAL`] bytes.
-    pub fn seal(mut self) -> Result<Option<String>, Loss> {
+    /// Makes the digest of the file by reading it back; `None` above `largest` bytes.
+    pub fn seal(mut self, largest: u64) -> Result<Option<String>, Loss> {
         let size = self.file.metadata().map_err(|error| loss_of(&error))?.len();
-        if size > DIGEST_AT_SEAL {
+        if size > largest {
             return Ok(None);
         }
         self.file.rewind().map_err(|error| loss_of(&error))?;

@@ -1,5 +1,6 @@
 use super::*;
 use crate::capture::Loss;
+use crate::limits::DIGEST_AT_SEAL;
 use crate::page::Encoding;
 use crate::record::{RECORD_VERSION, StoredStream};
 use nix::sys::stat::{fstat, umask};
@@ -41,7 +42,7 @@ impl Fixture {
         let mut file = OutputFile::create(dir.as_fd(), key.run, key.stream).expect("a new file");
         let (first, second) = bytes.split_at(bytes.len() / 2);
         assert_eq!(file.append([first, second]), Ok(bytes.len()));
-        let digest = file.seal().expect("a readable file");
+        let digest = file.seal(DIGEST_AT_SEAL).expect("a readable file");
         if finished {
             self.store
                 .write_record(&record(&key, bytes.len() as u64, digest))
@@ -328,7 +329,7 @@ fn a_file_is_locked_while_it_is_written() {
     let file = OutputFile::create(dir.as_fd(), key.run, key.stream).expect("a new file");
     let sweeper = File::open(fixture.path(&key)).expect("there");
     assert!(matches!(sweeper.try_lock(), Err(TryLockError::WouldBlock)));
-    file.seal().expect("readable");
+    file.seal(DIGEST_AT_SEAL).expect("readable");
     sweeper.try_lock().expect("nobody writes it any more");
 }
 

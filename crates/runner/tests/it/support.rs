@@ -84,6 +84,7 @@ impl Spawner {
             limits: Limits::default(),
             policy: Policy::Keep { max_kept: 1 << 30 },
             view: Mode::Auto,
+            digest_at_seal: 1 << 26,
             has_directory: true,
             redial: self.dir.path().join("runner.sock").display().to_string(),
         }
