@@ -8,6 +8,7 @@ mod law;
 mod lines;
 mod paging;
 mod survive;
+mod turns;
 mod views;
 
 use std::path::Path;

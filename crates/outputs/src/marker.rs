@@ -237,13 +237,14 @@ mod tests {
         file_path: "/w/.outputs/s/01890000-0000-7000-8000-000000000000.stdout.txt",
         output: "01890000-0000-7000-8000-000000000000/stdout",
     };
-    const LOSSES: [Loss; 11] = [
+    const LOSSES: [Loss; 12] = [
         Loss::DiskFull,
         Loss::NoInodes,
         Loss::Quota,
         Loss::ReadOnly,
         Loss::Permission,
         Loss::IoError,
+        Loss::TooSlow,
         Loss::NoDirectory,
         Loss::RunCap,
         Loss::OutputCap,

@@ -357,12 +357,12 @@ mod tests {
         }))
     }
 
-    fn report(conclusion: Conclusion) -> Report {
-        finished(&order(), &conclusion, |_| PathBuf::from("/outputs/file")).report
+    fn report(conclusion: &Conclusion) -> Report {
+        finished(&order(), conclusion, |_| PathBuf::from("/outputs/file")).report
     }
 
     fn ended(status: Status, killed: Option<KillCause>) -> Report {
-        report(result(Ending::Ended { status, killed }))
+        report(&result(Ending::Ended { status, killed }))
     }
 
     #[test]
@@ -453,7 +453,7 @@ mod tests {
             }),
             Conclusion::LaunchFailed(error),
         ] {
-            let report = report(conclusion);
+            let report = report(&conclusion);
             assert_eq!(
                 (report.state, report.cause),
                 (RunState::Refused, Some(Cause::SpawnFailed))
@@ -476,7 +476,7 @@ mod tests {
             (Conclusion::OutcomeUnknown, Cause::OutcomeUnknown, true),
             (Conclusion::Reboot, Cause::Reboot, true),
         ] {
-            let report = report(conclusion);
+            let report = report(&conclusion);
             assert_eq!((report.state, report.cause), (RunState::Lost, Some(cause)));
             let message = report.message.expect("there");
             assert_eq!(message.contains("may have run"), ran, "{message}");
