@@ -62,18 +62,6 @@ async fn bad_requests_are_refused_by_name() {
             json!({"argv": ["true"], "reason": "x".repeat(1025)}),
             "invalid_reason",
         ),
-        (
-            json!({"argv": ["true"], "turn": {"id": "../x"}}),
-            "invalid_turn",
-        ),
-        (
-            json!({"argv": ["true"], "turn": {"id": "x", "calls": 0}}),
-            "invalid_turn",
-        ),
-        (
-            json!({"argv": ["true"], "turn": {"id": "x", "calls": 1_u64 << 32}}),
-            "invalid_turn",
-        ),
         (json!({"argv": ["true"], "run": "one"}), "invalid_run"),
         (
             json!({"argv": ["true"], "run": uuid::Uuid::nil()}),
@@ -261,6 +249,24 @@ async fn read(
         host.flush().await;
         read
     })
+}
+
+#[tokio::test]
+async fn turns_that_are_none_are_refused_by_name() {
+    let gateway = Gateway::start().await;
+    let _host = Host::connect(&gateway, &gateway.register("web")).await;
+    let caller = gateway.caller();
+    for (turn, code) in [
+        (json!({"id": "../x"}), "invalid_turn"),
+        (json!({"id": "x", "calls": 0}), "invalid_turn"),
+        (json!({"id": "x", "calls": 1_u64 << 32}), "invalid_turn"),
+        (json!({"id": "x", "call": 1}), "invalid_json"),
+        (json!("x"), "invalid_json"),
+    ] {
+        let body = json!({"argv": ["true"], "turn": turn});
+        let answer = caller.post("/v1/hosts/web/runs", &body).await;
+        answer.is_problem(400, code, "not_started");
+    }
 }
 
 #[tokio::test]
