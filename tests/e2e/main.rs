@@ -3,6 +3,7 @@
 mod bad_input;
 mod config;
 mod demo;
+mod disk;
 mod exec;
 mod law;
 mod lines;

@@ -4,8 +4,9 @@
 use crate::host::now_ms;
 use crate::ledger::{LedgerError, in_words};
 use crate::limits::SWEEP_EVERY;
-use crate::runs::Runs;
+use crate::runs::{Runs, state_name};
 use nix::time::{ClockId, clock_gettime};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +14,12 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
+use uuid::Uuid;
+use willcall_outputs::record::{RECORD_VERSION, Record, StoredStream, Stream as Stored};
 use willcall_outputs::retention::{Now, jump_ms};
-use willcall_outputs::store::{Store, Swept};
+use willcall_outputs::store::{OutputKey, Store, StoreError, Survey, Swept};
+use willcall_protocol::ids::RunId;
+use willcall_protocol::outcome::{Report, StreamReport};
 
 /// Why a sweep did not take place. What is held stays until the next one.
 #[derive(Debug, Error)]
@@ -88,7 +93,8 @@ async fn sweep(runs: &Runs, last: Option<Look>) -> Result<Look, SweepError> {
     let survey = on_thread(move || store.survey(&stopped)).await?;
     let survey = survey.map_err(SweepError::List)?;
     // Only now: of what was listed, none is of a run that the ledger learns of later.
-    let unsettled = runs.ledger().unsettled().await?;
+    let mut unsettled = runs.ledger().unsettled().await?;
+    unsettled.append(&mut complete(runs, &survey, &unsettled).await?);
     let (store, stopped) = (Arc::clone(runs.store()), stop.flag());
     let retention = runs.outputs().retention;
     let swept = on_thread(move || {
@@ -100,6 +106,83 @@ async fn sweep(runs: &Runs, last: Option<Look>) -> Result<Look, SweepError> {
     report(&swept);
     forget(runs, now).await?;
     Ok(look)
+}
+
+/// Writes the records that found no room on the disk when their runs ended. Returns those runs: whether or not
+/// there is room now, this is not the sweep that takes what a receipt has promised.
+async fn complete(
+    runs: &Runs,
+    survey: &Survey,
+    unsettled: &BTreeSet<Uuid>,
+) -> Result<BTreeSet<Uuid>, SweepError> {
+    let mut promised = BTreeSet::new();
+    let settled = survey
+        .without_record()
+        .filter(|(_, run)| !unsettled.contains(run));
+    for (session, run) in settled {
+        let report = runs.ledger().report_of(RunId(run)).await?;
+        let Some(report) = report.filter(|report| report.session.as_str() == session) else {
+            continue;
+        };
+        let store = Arc::clone(runs.store());
+        let written = on_thread(move || write_record(&store, &report)).await?;
+        match written {
+            Ok(false) => continue,
+            Ok(true) => tracing::info!(%run, "the record of an output is made up for"),
+            Err(error) => tracing::error!("{}", in_words(&error)),
+        }
+        promised.insert(run);
+    }
+    Ok(promised)
+}
+
+/// Whether the report promises a file; if so, the record of what is there is written.
+fn write_record(store: &Store, report: &Report) -> Result<bool, StoreError> {
+    let promised = [
+        (Stored::Stdout, &report.stdout),
+        (Stored::Stderr, &report.stderr),
+        (Stored::Tty, &report.tty),
+    ];
+    let promised = promised
+        .into_iter()
+        .filter_map(|(stream, of)| Some((stream, of.as_ref()?)));
+    let mut streams = BTreeMap::new();
+    for (stream, told) in promised.filter(|(_, told)| told.saved) {
+        let key = OutputKey {
+            session: report.session.as_str().to_owned(),
+            run: report.run.0,
+            stream,
+        };
+        if let Ok(Some(left)) = store.left_of(&key) {
+            streams.insert(stream, told_of(left, told));
+        }
+    }
+    if streams.is_empty() {
+        return Ok(false);
+    }
+    let now = now_ms();
+    store.write_record(&Record {
+        version: RECORD_VERSION,
+        run: report.run.0,
+        session: report.session.as_str().to_owned(),
+        state: state_name(report.state),
+        created_ms: now.saturating_sub(report.duration_ms),
+        finished_ms: now,
+        streams,
+    })?;
+    Ok(true)
+}
+
+/// What the file has is counted; what the command wrote was told.
+fn told_of(left: StoredStream, told: &StreamReport) -> StoredStream {
+    StoredStream {
+        total_size: told.total_size,
+        total_lines: told.total_lines,
+        digest: told.digest.clone(),
+        complete: told.complete && left.stored == told.total_size,
+        dropped_bytes: told.total_size.saturating_sub(left.stored),
+        ..left
+    }
 }
 
 async fn forget(runs: &Runs, now: Now) -> Result<(), SweepError> {

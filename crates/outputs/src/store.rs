@@ -39,6 +39,7 @@ mod names;
 mod output_file;
 mod parcel;
 mod read;
+mod survey;
 mod sweep;
 mod verify;
 
@@ -46,7 +47,8 @@ pub use dir::Distrust;
 pub use error::{ReadError, SessionError, StoreError};
 pub use output_file::OutputFile;
 pub use parcel::{Parcel, ParcelKey};
-pub use sweep::{Survey, Swept};
+pub use survey::Survey;
+pub use sweep::Swept;
 
 /// Who may read what is held: operators, and the users that commands run as.
 pub const GROUP: &str = "willcall-outputs";
@@ -206,7 +208,8 @@ fn write_synced(dir: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
 /// Takes the lock of the store, which goes with the process.
 fn lock(dir: &OwnedFd, root: &Path) -> Result<File, StoreError> {
     let path = root.join(LOCK);
-    let flags = OFlag::O_RDWR | OFlag::O_CREAT;
+    // Never written to: a file system that turns read-only finds no writer here, and can be opened, too.
+    let flags = OFlag::O_RDONLY | OFlag::O_CREAT;
     let fd = dir::open(dir, LOCK, flags, Mode::S_IRUSR | Mode::S_IWUSR)
         .map_err(StoreError::io("open", &path))?;
     let file = File::from(fd);

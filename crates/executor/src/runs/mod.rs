@@ -20,6 +20,8 @@ mod spawner;
 mod spool;
 mod task;
 
+pub(crate) use report::state_name;
+
 use crate::config::Outputs;
 use crate::host::now_ms;
 use crate::ledger::claim::Verdict;

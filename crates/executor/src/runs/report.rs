@@ -248,7 +248,7 @@ fn notes(leftovers: &[Leftover]) -> Vec<ProcessNote> {
 }
 
 /// The name that the state has on the wire.
-fn state_name(state: RunState) -> String {
+pub(crate) fn state_name(state: RunState) -> String {
     let name = serde_json::to_value(state).ok();
     name.as_ref()
         .and_then(|name| name.as_str())

@@ -110,6 +110,33 @@ fn halves_and_live_outputs_are_told_apart_at_the_start() {
 }
 
 #[test]
+fn a_record_that_found_no_room_is_made_up_for() {
+    let mut host = Host::start();
+    let mut gateway = host.connect();
+    let asked = command(&["seq", "5000"]);
+    gateway.dispatch(asked.clone());
+    let (seq, report) = gateway.finished(asked.run);
+    let path = PathBuf::from(report.stdout.unwrap().file_path.unwrap());
+    let record = path.with_file_name(format!("{}.json", asked.run));
+    gateway.ack(seq);
+    let before = Record::from_json(&std::fs::read(&record).unwrap()).unwrap();
+    host.stop_executor();
+    std::fs::remove_file(&record).unwrap();
+    let times = FileTimes::new().set_modified(SystemTime::now() - 2 * DAY);
+    let file = File::options().append(true).open(&path).unwrap();
+    file.set_times(times).unwrap();
+    host.start_executor();
+    wait_for("the record", || record.exists());
+    let after = Record::from_json(&std::fs::read(&record).unwrap()).unwrap();
+    assert_eq!((after.streams, after.state), (before.streams, before.state));
+    let mut gateway = host.resume(seq);
+    assert_eq!(
+        failure(&mut gateway, "default", asked.run, Stream::Stdout),
+        None
+    );
+}
+
+#[test]
 fn what_a_lost_run_left_is_held_like_any_other() {
     let host = Host::start();
     let mut gateway = host.connect();

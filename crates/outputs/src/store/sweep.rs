@@ -8,20 +8,18 @@
 //! asks about them afterwards misses none. What is removed is locked before, and what a runner or a reader
 //! with a lock holds is skipped. Every name is removed through the descriptor of its directory.
 
-use super::dir;
-use super::names::{Owner, Part, parse};
-use super::{Store, check_session, parcel};
-use crate::record::{MAX_RECORD_BYTES, Record, RecordError};
-use crate::retention::{Item, Now, Reason, Retention, State, Verdict, decide};
-use nix::dir::Dir;
+use super::names::{Owner, Part};
+use super::survey::{Entry, Survey, mtime_ms, open_ours};
+use super::{Store, dir, parcel};
+use crate::retention::{Item, Now, Reason, Retention, Verdict, decide};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag};
-use nix::sys::stat::{FileStat, Mode, SFlag, UtimensatFlags, fstat, fstatat, futimens, utimensat};
+use nix::sys::stat::{Mode, UtimensatFlags, fstat, fstatat, futimens, utimensat};
 use nix::sys::time::TimeSpec;
-use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+use nix::unistd::{UnlinkatFlags, unlinkat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -46,55 +44,7 @@ pub struct Swept {
     pub sessions: u64,
 }
 
-/// What is held, as it was listed.
-#[derive(Debug)]
-pub struct Survey {
-    sessions: Vec<String>,
-    /// In the order of the sessions.
-    entries: Vec<Entry>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    /// Index of its session.
-    session: usize,
-    owner: Owner,
-    /// Which of [`Part::ALL`] are there, by bit.
-    parts: u16,
-    item: Item,
-}
-
-impl Survey {
-    /// How many runs and parcels have files.
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Whether nothing is held.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-}
-
 impl Store {
-    /// Lists what is held. Stops early, with what it has, once `stop` is set.
-    pub fn survey(&self, stop: &AtomicBool) -> io::Result<Survey> {
-        let mut survey = Survey {
-            sessions: Vec::new(),
-            entries: Vec::new(),
-        };
-        for session in names(&self.dir)? {
-            if stop.load(Ordering::Relaxed) || check_session(&session).is_err() {
-                continue;
-            }
-            if let Ok(dir) = open_ours(&self.dir, &session) {
-                list(&dir, &session, &mut survey)?;
-                survey.sessions.push(session);
-            }
-        }
-        Ok(survey)
-    }
-
     /// Removes what need not be held any longer. `unsettled` are the runs that are not over, or whose result
     /// the gateway does not have, as of after the survey. Stops between two removals once `stop` is set.
     pub fn sweep(
@@ -169,10 +119,14 @@ impl Store {
     /// Locks and removes all files of one owner, the record first.
     fn remove(&self, dir: &OwnedFd, entry: &Entry) -> Result<Removed, Errno> {
         let _parcels = matches!(entry.owner, Owner::Parcel(_)).then(|| parcel::exclusive(self));
-        let names = || parts(entry).filter_map(|part| Some((part, part.file_name(entry.owner)?)));
+        let names = || {
+            entry
+                .parts()
+                .filter_map(|part| Some((part, part.file_name(entry.owner)?)))
+        };
         // Its other half may have come since: whoever is settled now had written it by then.
         let record = Part::Record.file_name(entry.owner).unwrap_or_default();
-        if entry.parts & bit(Part::Record) == 0 && exists(dir, &record) {
+        if !entry.has_record() && exists(dir, &record) {
             return Ok(Removed::Locked);
         }
         let mut held = Vec::new();
@@ -228,136 +182,6 @@ fn note(swept: &mut Swept, entry: &Entry, reason: Reason, removed: &Result<Remov
     }
 }
 
-/// Opens a session's directory that is ours; it is not created, and nothing about it is changed.
-fn open_ours(root: &OwnedFd, session: &str) -> Result<OwnedFd, dir::DirError> {
-    let dir = dir::open_dir(root, session)?;
-    if fstat(&dir)?.st_uid == geteuid().as_raw() {
-        Ok(dir)
-    } else {
-        Err(Errno::EPERM.into())
-    }
-}
-
-fn names(dir: &OwnedFd) -> io::Result<Vec<String>> {
-    let listed = dir::open(dir, ".", OFlag::O_DIRECTORY, Mode::empty())?;
-    let mut names = Vec::new();
-    for entry in Dir::from_fd(listed)?.iter() {
-        // What is no text is none of our names.
-        if let Ok(name) = entry?.file_name().to_str() {
-            names.push(name.to_owned());
-        }
-    }
-    Ok(names)
-}
-
-/// What is known of one owner while its directory is listed.
-#[derive(Debug, Default)]
-struct Found {
-    parts: u16,
-    bytes: u64,
-    newest_ms: u64,
-    record_ms: Option<u64>,
-}
-
-fn list(dir: &OwnedFd, session: &str, survey: &mut Survey) -> io::Result<()> {
-    let mut found: BTreeMap<Owner, Found> = BTreeMap::new();
-    for name in names(dir)? {
-        let Some((owner, part)) = parse(&name) else {
-            continue;
-        };
-        let stat = fstatat(dir, name.as_str(), AtFlags::AT_SYMLINK_NOFOLLOW);
-        match stat {
-            Ok(stat) if dir::is(stat.st_mode, SFlag::S_IFREG) => {
-                found.entry(owner).or_default().add(part, &stat);
-            }
-            // Somebody else's: a link, a directory. Or gone by now.
-            _ => {}
-        }
-    }
-    let number = survey.sessions.len();
-    let entries = found.into_iter().map(|(owner, found)| Entry {
-        session: number,
-        owner,
-        parts: found.parts,
-        item: found.item(dir, session, owner),
-    });
-    survey.entries.extend(entries);
-    Ok(())
-}
-
-impl Found {
-    fn add(&mut self, part: Part, stat: &FileStat) {
-        let mtime_ms = mtime_ms(stat);
-        self.parts |= bit(part);
-        self.bytes += u64::try_from(stat.st_size).unwrap_or(0);
-        self.newest_ms = self.newest_ms.max(mtime_ms);
-        if part == Part::Record {
-            self.record_ms = Some(mtime_ms);
-        }
-    }
-
-    fn item(&self, dir: &OwnedFd, session: &str, owner: Owner) -> Item {
-        let has_content = Part::ALL
-            .into_iter()
-            .any(|part| part.is_content() && self.parts & bit(part) != 0);
-        let finished = match self.record_ms {
-            Some(_) => finished_ms(dir, session, owner),
-            None => Finished::Never,
-        };
-        let (state, finished_ms) = match finished {
-            Finished::At(ms) if has_content => (State::Whole, Some(ms)),
-            Finished::Unreadable if has_content => (State::Whole, None),
-            _ => (State::Half, None),
-        };
-        Item {
-            state,
-            finished_ms,
-            mtime_ms: self.record_ms.unwrap_or(self.newest_ms),
-            bytes: self.bytes,
-            settled: false,
-        }
-    }
-}
-
-/// What a record says about the end.
-enum Finished {
-    At(u64),
-    /// A record of a later version, or one that cannot be read now: no reason to lose what it is about.
-    Unreadable,
-    /// It is no record.
-    Never,
-}
-
-fn finished_ms(dir: &OwnedFd, session: &str, owner: Owner) -> Finished {
-    let Some(name) = Part::Record.file_name(owner) else {
-        return Finished::Never;
-    };
-    let mut json = Vec::new();
-    let read = dir::open(dir, &name, OFlag::O_RDONLY, Mode::empty())
-        .map_err(io::Error::from)
-        .and_then(|fd| {
-            let bounded = MAX_RECORD_BYTES as u64 + 1;
-            File::from(fd).take(bounded).read_to_end(&mut json)
-        });
-    if read.is_err() {
-        return Finished::Unreadable;
-    }
-    match owner {
-        Owner::Run(run) => match Record::from_json(&json) {
-            Ok(record) if record.run == run && record.session == session => {
-                Finished::At(record.finished_ms)
-            }
-            Err(RecordError::Version { .. }) => Finished::Unreadable,
-            _ => Finished::Never,
-        },
-        Owner::Parcel(hash) => match parcel::created_ms(&json, &hash) {
-            Ok(ms) => Finished::At(ms),
-            Err(RecordError::Version { .. }) => Finished::Unreadable,
-            Err(_) => Finished::Never,
-        },
-    }
-}
-
 /// Gives a kept thing's file the time that the next sweep has to count from. What cannot be
 /// corrected is judged by its record alone, or goes when the clock says so.
 fn correct_time(dir: &OwnedFd, entry: &Entry, now: Now) {
@@ -366,8 +190,9 @@ fn correct_time(dir: &OwnedFd, entry: &Entry, now: Now) {
         return;
     }
     let time = time_spec(corrected);
-    let counts = |part: &Part| *part == Part::Record || entry.parts & bit(Part::Record) == 0;
-    for name in parts(entry)
+    let counts = |part: &Part| *part == Part::Record || !entry.has_record();
+    for name in entry
+        .parts()
         .filter(counts)
         .filter_map(|p| p.file_name(entry.owner))
     {
@@ -379,26 +204,6 @@ fn correct_time(dir: &OwnedFd, entry: &Entry, now: Now) {
             UtimensatFlags::NoFollowSymlink,
         );
     }
-}
-
-fn parts(entry: &Entry) -> impl Iterator<Item = Part> {
-    let there = entry.parts;
-    Part::ALL
-        .into_iter()
-        .filter(move |part| there & bit(*part) != 0)
-}
-
-fn bit(part: Part) -> u16 {
-    let position = Part::ALL.iter().position(|other| *other == part);
-    position.map_or(0, |position| 1 << position)
-}
-
-fn mtime_ms(stat: &FileStat) -> u64 {
-    let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
-    let nanos = u64::try_from(stat.st_mtime_nsec).unwrap_or(0);
-    seconds
-        .saturating_mul(1000)
-        .saturating_add(nanos / 1_000_000)
 }
 
 fn time_spec(ms: u64) -> TimeSpec {
