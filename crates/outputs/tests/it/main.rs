@@ -1,6 +1,7 @@
 //! The whole engine from outside: cases as data, and the laws against a naive oracle.
 
 mod cases;
+mod fuzz;
 mod laws;
 mod oracle;
 mod pages;
