@@ -24,7 +24,7 @@ use thiserror::Error;
 /// What a spawner has to know.
 #[derive(Debug, Clone)]
 pub struct SpawnerConfig {
-    /// Where to listen. A socket that nobody answers on is replaced.
+    /// Where to listen. A socket that nobody listens on is replaced.
     pub socket: PathBuf,
     /// A user who may launch, besides root and the spawner's own: the socket is given to it.
     pub allow_uid: Option<u32>,
@@ -33,8 +33,8 @@ pub struct SpawnerConfig {
 /// Why a spawner could not begin, or had to end.
 #[derive(Debug, Error)]
 pub enum SpawnerError {
-    /// Another spawner answers on the socket.
-    #[error("{0} is in use by another spawner")]
+    /// Another spawner listens on the socket, whether or not it answers.
+    #[error("another spawner listens on {}: end it first", .0.display())]
     InUse(PathBuf),
     /// Something else stands where the socket should be, and is left alone.
     #[error("{0} exists and is not a socket")]

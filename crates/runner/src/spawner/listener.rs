@@ -1,14 +1,17 @@
 //! The socket of a spawner, and who may speak on it.
 
 use super::{SpawnerConfig, SpawnerError};
+use nix::errno::Errno;
 use nix::sys::socket::sockopt::PeerCredentials;
-use nix::sys::socket::{SockFlag, accept4, getsockopt};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, UnixAddr, accept4, connect, getsockopt, socket,
+};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{Uid, chown, geteuid};
 use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 /// Listens, on a socket that nobody but root and the configured user can reach at any moment.
@@ -34,7 +37,7 @@ pub(super) fn listen(config: &SpawnerConfig) -> Result<UnixListener, SpawnerErro
     Ok(listener)
 }
 
-/// Only a socket is removed, and only one that nobody answers on.
+/// Only a socket is removed, and only one that nobody listens on.
 fn remove_stale(path: &Path) -> Result<(), SpawnerError> {
     let failed = |source| SpawnerError::Listen {
         path: path.to_owned(),
@@ -48,10 +51,21 @@ fn remove_stale(path: &Path) -> Result<(), SpawnerError> {
         }
         Ok(_) => {}
     }
-    if UnixStream::connect(path).is_ok() {
-        return Err(SpawnerError::InUse(path.to_owned()));
+    match dial(path) {
+        Err(Errno::ECONNREFUSED) => std::fs::remove_file(path).map_err(failed),
+        // It was removed meanwhile.
+        Err(Errno::ENOENT) => Ok(()),
+        // A queue that is full is somebody's who does not accept: it listens all the same.
+        Ok(()) | Err(Errno::EAGAIN) => Err(SpawnerError::InUse(path.to_owned())),
+        Err(errno) => Err(failed(errno.into())),
     }
-    std::fs::remove_file(path).map_err(failed)
+}
+
+/// Connects without waiting, and hangs up.
+fn dial(path: &Path) -> nix::Result<()> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect(socket.as_raw_fd(), &UnixAddr::new(path)?)
 }
 
 /// The next connection of somebody who may speak to us; `None` if there is none now, or it was not.
@@ -62,7 +76,7 @@ pub(super) fn accept(
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = match accept4(listener, flags) {
         Ok(socket) => socket,
-        Err(e) if e == nix::errno::Errno::EAGAIN || e == nix::errno::Errno::ECONNABORTED => {
+        Err(Errno::EAGAIN | Errno::ECONNABORTED) => {
             return Ok(None);
         }
         Err(e) => return Err(e),

@@ -3,14 +3,17 @@
 use crate::support::{
     Look, Run, Spawner, eventually, read_frame, send_bytes, send_launch, spawner_command,
 };
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use nix::unistd::Pid;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::Stdio;
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 use uuid::Uuid;
 use willcall_runner::wire::{self, Launched};
 
@@ -151,6 +154,50 @@ fn what_stands_in_the_way_is_left_alone() {
             .success()
     );
     assert!(path.exists());
+}
+
+/// A spawner that hangs, with a queue of callers that is full: nothing in it is ever accepted.
+#[test]
+fn a_spawner_that_hangs_is_named_by_its_successor() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("socket");
+    let _hung = UnixListener::bind(&path).expect("a listener");
+    let mut queue = Vec::new();
+    let full = loop {
+        let flags = SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None).expect("a socket");
+        let address = UnixAddr::new(&path).expect("short");
+        match connect(socket.as_raw_fd(), &address) {
+            Ok(()) => queue.push(socket),
+            Err(errno) => break errno,
+        }
+    };
+    assert_eq!(full, Errno::EAGAIN);
+    let mut successor = spawner_command(&path)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a spawner");
+    let ended = eventually_or_kill(&mut successor);
+    let mut said = String::new();
+    let mut stderr = successor.stderr.take().expect("piped");
+    stderr.read_to_string(&mut said).expect("text");
+    assert_eq!(ended.and_then(|ended| ended.code()), Some(1), "{said}");
+    assert!(said.contains("another spawner listens"), "{said}");
+    assert!(path.exists());
+}
+
+/// How a process ended; `None` if it had to be killed for that.
+fn eventually_or_kill(process: &mut Child) -> Option<ExitStatus> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        if let Some(status) = process.try_wait().expect("ours") {
+            return Some(status);
+        }
+        let _ = nix::poll::poll(&mut [], 5_u8);
+    }
+    process.kill().expect("ours");
+    process.wait().expect("ours");
+    None
 }
 
 #[test]
