@@ -2,6 +2,7 @@
 
 use crate::clock::now_ms;
 use crate::db::{self, hosts, tokens};
+use crate::descriptors;
 use crate::limits::{MAX_HOST_NAME, Timeouts};
 use crate::pki::{AGENT_LIFE_DAYS, Ca};
 use crate::server::Server;
@@ -213,6 +214,7 @@ fn check_name(name: &str) -> anyhow::Result<()> {
 }
 
 async fn serve(state: StateDir, agents: SocketAddr, api: SocketAddr) -> anyhow::Result<()> {
+    descriptors::raise();
     let mut term = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut int = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let server = Server::open(&state, Timeouts::default()).await?;

@@ -20,6 +20,7 @@
 //! | [`server`] | all of it together, from two bound listeners to the end of the drain |
 //! | [`limits`] | every bound, each with its why |
 //! | `command` | the command line |
+//! | `descriptors` | how many connections this process may have at all |
 //! | `clock` | the wall clock, read in one place |
 #![forbid(unsafe_code)]
 
@@ -28,6 +29,7 @@ pub mod api;
 mod clock;
 mod command;
 pub mod db;
+mod descriptors;
 pub mod fleet;
 pub mod limits;
 pub mod pki;

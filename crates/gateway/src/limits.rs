@@ -46,6 +46,10 @@ pub const MAX_WAIT_S: u64 = 300;
 pub const MAX_HOST_NAME: usize = 64;
 /// Connections of callers; further ones wait in the kernel's queue.
 pub const MAX_API_CONNECTIONS: usize = 4096;
+/// Callers get at most one in so many of the descriptors that the process may have: the hosts' links need them, too.
+pub const API_SHARE_OF_DESCRIPTORS: usize = 4;
+/// How long the body of a request may take to arrive, from a caller with a token.
+pub const BODY_TIME: Duration = Duration::from_mins(1);
 
 /// After a restart, one more millisecond of spread for every so many links: a full handshake costs half a millisecond.
 pub const RECONNECT_SPREAD_PER_LINK_MS: u64 = 2;
@@ -63,6 +67,9 @@ pub struct Timeouts {
     pub hello: Duration,
     /// For the peer's half of a close.
     pub linger: Duration,
+    /// For the next header of a caller, whole, on a connection that is new, idle or half way through one; and for a caller
+    /// to take more of its answer. A request that waits for its run has none of these under way.
+    pub caller: Duration,
     /// For a host's answer to a read.
     pub read: Duration,
     /// For everything together at the end.
@@ -76,6 +83,7 @@ impl Default for Timeouts {
             upgrade: HANDSHAKE_TIMEOUT,
             hello: HANDSHAKE_TIMEOUT,
             linger: Duration::from_secs(1),
+            caller: Duration::from_secs(10),
             read: Duration::from_secs(30),
             drain: Duration::from_secs(5),
         }

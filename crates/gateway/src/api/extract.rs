@@ -1,7 +1,7 @@
 //! Parts of a request, parsed once, with a problem for what is wrong.
 
 use super::problem::{Code, Problem};
-use crate::limits::{MAX_BODY, MAX_WAIT_S};
+use crate::limits::{BODY_TIME, MAX_BODY, MAX_WAIT_S};
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -49,13 +49,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Problem> {
-        let bytes = axum::body::to_bytes(request.into_body(), MAX_BODY)
-            .await
-            .map_err(|_| {
-                let detail =
-                    format!("the body did not arrive whole, or has more than {MAX_BODY} bytes");
-                Problem::new(Code::BodyTooLarge, detail)
-            })?;
+        let body = axum::body::to_bytes(request.into_body(), MAX_BODY);
+        let Ok(Ok(bytes)) = tokio::time::timeout(BODY_TIME, body).await else {
+            let detail = format!(
+                "the body did not arrive whole within {} s, or has more than {MAX_BODY} bytes",
+                BODY_TIME.as_secs()
+            );
+            return Err(Problem::new(Code::BodyTooLarge, detail));
+        };
         serde_json::from_slice(&bytes)
             .map(Self)
             .map_err(|e| Problem::new(Code::InvalidJson, e.to_string()))

@@ -1,57 +1,87 @@
-//! A listener that accepts only so many connections at a time.
+//! Callers' connections: so many at a time, and none that takes nothing of its answer for ever.
 
-use crate::limits::MAX_API_CONNECTIONS;
-use axum::serve::Listener;
+use crate::descriptors;
+use crate::limits::{API_SHARE_OF_DESCRIPTORS, MAX_API_CONNECTIONS};
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep};
 
 pub(super) struct Bounded {
     listener: TcpListener,
     room: Arc<Semaphore>,
+    stall: Duration,
 }
 
 /// A caller's connection, and its place among all.
 pub(super) struct Connection {
     stream: TcpStream,
+    stall: Duration,
+    /// When a write that is under way counts as stalled.
+    stalled: Option<Pin<Box<Sleep>>>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Bounded {
-    pub(super) fn new(listener: TcpListener) -> Self {
+    /// Accepts from `listener`; a write that makes no progress for `stall` ends its connection.
+    pub(super) fn new(listener: TcpListener, stall: Duration) -> Self {
+        let share = descriptors::allowed() / API_SHARE_OF_DESCRIPTORS;
         Self {
             listener,
-            room: Arc::new(Semaphore::new(MAX_API_CONNECTIONS)),
+            room: Arc::new(Semaphore::new(share.clamp(1, MAX_API_CONNECTIONS))),
+            stall,
+        }
+    }
+
+    /// The next connection, once there is room for it. Cancel safe.
+    pub(super) async fn accept(&self) -> Connection {
+        let place = Arc::clone(&self.room).acquire_owned().await.ok();
+        let stream = loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) => break stream,
+                Err(error) => {
+                    // No descriptors, most likely: trying at once would only burn the processor.
+                    tracing::error!(%error, "a caller's connection cannot be accepted");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        };
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a caller's connection keeps its delay");
+        }
+        Connection {
+            stream,
+            stall: self.stall,
+            stalled: None,
+            _place: place,
         }
     }
 }
 
-impl Listener for Bounded {
-    type Io = Connection;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Connection, SocketAddr) {
-        let place = Arc::clone(&self.room).acquire_owned().await.ok();
-        let (stream, peer) = Listener::accept(&mut self.listener).await;
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a caller's connection keeps its delay");
+impl Connection {
+    /// What a write came to, unless it has waited for too long.
+    fn timed<T>(
+        &mut self,
+        written: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
         }
-        (
-            Connection {
-                stream,
-                _place: place,
-            },
-            peer,
-        )
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+        let deadline = Instant::now() + self.stall;
+        let stalled = self
+            .stalled
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(deadline)));
+        stalled.as_mut().poll(cx).map(|()| {
+            let why = "the caller does not take its answer";
+            Err(io::Error::new(io::ErrorKind::TimedOut, why))
+        })
     }
 }
 
@@ -71,7 +101,8 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.timed(written, cx)
     }
 
     fn poll_write_vectored(
@@ -79,7 +110,8 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.timed(written, cx)
     }
 
     fn is_write_vectored(&self) -> bool {

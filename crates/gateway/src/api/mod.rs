@@ -19,9 +19,14 @@ use crate::runs::Runs;
 use axum::Router;
 use axum::middleware;
 use axum::routing::{get, post};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
 use listener::Bounded;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// What every request needs.
@@ -44,11 +49,29 @@ impl Api {
 
     /// Serves the listener; after `shutdown`, returns when the last request is answered.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
-        let served = axum::serve(Bounded::new(listener), self.router())
-            .with_graceful_shutdown(shutdown.cancelled_owned())
-            .await;
-        if let Err(error) = served {
-            tracing::error!(%error, "the API's listener failed");
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(self.timeouts.caller);
+        let listener = Bounded::new(listener, self.timeouts.caller);
+        let service = TowerToHyperService::new(self.router());
+        let graceful = GracefulShutdown::new();
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => break,
+                Some(done) = connections.join_next() => finished(done),
+                connection = listener.accept() => {
+                    let connection = TokioIo::new(connection);
+                    let served = http.serve_connection(connection, service.clone());
+                    connections.spawn(graceful.watch(served));
+                }
+            }
+        }
+        drop(listener);
+        graceful.shutdown().await;
+        while let Some(done) = connections.join_next().await {
+            finished(done);
         }
     }
 
@@ -68,6 +91,18 @@ impl Api {
             .route("/healthz", get(async || "ok\n"))
             .method_not_allowed_fallback(wrong_method)
             .fallback_service(authenticated)
+    }
+}
+
+/// What one caller does wrong, or we for it, is no matter of the others'.
+fn finished(done: Result<hyper::Result<()>, JoinError>) {
+    match done {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a caller's connection ended early"),
+        Err(error) if error.is_panic() => {
+            tracing::error!(%error, "a caller's connection panicked: this is a fault of the gateway");
+        }
+        Err(_) => {}
     }
 }
 

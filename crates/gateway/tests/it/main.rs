@@ -2,6 +2,7 @@
 
 mod api;
 mod attacks;
+mod callers;
 mod command;
 mod links;
 mod support;

@@ -55,6 +55,7 @@ pub(crate) fn short() -> Timeouts {
         upgrade: Duration::from_millis(700),
         hello: Duration::from_millis(700),
         read: Duration::from_millis(400),
+        caller: Duration::from_millis(300),
         ..Timeouts::default()
     }
 }
