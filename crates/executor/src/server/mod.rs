@@ -21,16 +21,13 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use willcall_protocol::message::Hello;
 
-/// What a session says of its host, but for the runs of the moment.
-pub(crate) type Introduction = Hello;
-
-/// Serves one link at a time, the newest. Never returns.
-pub(crate) async fn serve(runs: Arc<Runs>, listener: UnixListener, introduction: Introduction) {
+/// Serves one link at a time, the newest; each gets `hello`, with the runs of the moment. Never returns.
+pub(crate) async fn serve(runs: Arc<Runs>, listener: UnixListener, hello: Hello) {
     let mut sessions = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => welcome(&mut sessions, &runs, stream, &introduction),
+                Ok((stream, _)) => welcome(&mut sessions, &runs, stream, &hello),
                 Err(error) => {
                     tracing::error!(%error, "cannot accept a link");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -44,12 +41,7 @@ pub(crate) async fn serve(runs: Arc<Runs>, listener: UnixListener, introduction:
     }
 }
 
-fn welcome(
-    sessions: &mut JoinSet<()>,
-    runs: &Arc<Runs>,
-    stream: UnixStream,
-    introduction: &Introduction,
-) {
+fn welcome(sessions: &mut JoinSet<()>, runs: &Arc<Runs>, stream: UnixStream, hello: &Hello) {
     if let Err(error) = check_peer(&stream) {
         return tracing::error!("a connection to link.sock is refused: {error}");
     }
@@ -59,7 +51,7 @@ fn welcome(
     }
     let hello = Hello {
         running: runs.running(),
-        ..introduction.clone()
+        ..hello.clone()
     };
     let session = Session::new(Arc::clone(runs), stream, hello);
     sessions.spawn(session.run());

@@ -53,7 +53,7 @@ pub(super) struct Session {
     port: Port,
     core: AgentSession,
     work: JoinSet<Done>,
-    reads: Arc<Semaphore>,
+    read_permits: Arc<Semaphore>,
     newest: watch::Receiver<u64>,
     /// Whether the ledger once had nothing more for this session: from then on all that ends is told by
     /// `newest`.
@@ -70,7 +70,7 @@ impl Session {
             port: Port::new(stream),
             core: AgentSession::new(hello, Instant::now()),
             work: JoinSet::new(),
-            reads: Arc::new(Semaphore::new(MAX_READS)),
+            read_permits: Arc::new(Semaphore::new(MAX_READS)),
             newest: runs.outbox().newest(),
             caught_up: false,
             stalled: false,
@@ -207,10 +207,10 @@ impl Session {
 
     fn read(&mut self, read: Read) {
         let pass = self.runs.turns().arrive(&read.session, read.turn.as_ref());
-        let (runs, turns) = (Arc::clone(&self.runs), Arc::clone(&self.reads));
+        let (runs, permits) = (Arc::clone(&self.runs), Arc::clone(&self.read_permits));
         self.work.spawn(async move {
             // The semaphore is never closed.
-            let _turn = turns.acquire().await;
+            let _permit = permits.acquire().await;
             let store = Arc::clone(runs.store());
             let caps = runs.outputs().pages;
             let answer = move || (reads::answer(&store, &read, pass, caps), read);
