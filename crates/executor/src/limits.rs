@@ -60,7 +60,7 @@ pub const MAX_RECENT_TEXT: usize = 64 * 1024;
 /// not saved.
 pub const PARCEL_TIME: Duration = Duration::from_secs(3);
 
-/// Reads at once: each may hold a page, its encoding and a thread.
+/// Reads at once, of all sessions together: each may hold a page, its encoding and a thread.
 pub const MAX_READS: usize = 8;
 /// Things that a session may ask for before it takes the answers.
 pub const MAX_PENDING: usize = 256;
@@ -68,8 +68,9 @@ pub const MAX_PENDING: usize = 256;
 pub const MAX_UNSENT: usize = 1024 * 1024;
 /// One read from a socket.
 pub const SOCKET_CHUNK: usize = 64 * 1024;
-/// Threads for what blocks: pages, records, syncs.
-pub const MAX_BLOCKING_THREADS: usize = 8;
+/// Threads for what blocks: pages, and as many again for records and syncs. Reads that hang take their own
+/// half, and no run's end waits for them.
+pub const MAX_BLOCKING_THREADS: usize = 2 * MAX_READS;
 /// How often is looked for what need not be held any longer.
 pub const SWEEP_EVERY: Duration = Duration::from_hours(1);
 /// What the gateway has is remembered for so long: until then a second dispatch gets the first one's answer.

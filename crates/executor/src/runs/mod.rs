@@ -26,7 +26,7 @@ use crate::config::Outputs;
 use crate::host::now_ms;
 use crate::ledger::claim::Verdict;
 use crate::ledger::{Asked, Ledger, LedgerError, NewRun, in_words};
-use crate::limits::{MAX_ATTACHING, MAX_RUNS};
+use crate::limits::{MAX_ATTACHING, MAX_READS, MAX_RUNS};
 use crate::outbox::Outbox;
 use crate::sync::lock;
 use crate::turns::{Gate, Parcels};
@@ -38,7 +38,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use task::Task;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use willcall_outputs::store::Store;
 use willcall_protocol::ids::RunId;
@@ -69,6 +69,8 @@ pub(crate) struct Runs {
     outbox: Outbox,
     turns: Arc<Gate>,
     parcels: Parcels,
+    /// One for each read that may have a thread now.
+    read_permits: Arc<Semaphore>,
     live: Mutex<HashMap<RunId, Live>>,
     tasks: Mutex<JoinSet<()>>,
     /// A task has panicked: this process must not go on.
@@ -117,6 +119,7 @@ impl Runs {
             ledger: parts.ledger,
             turns: Gate::new(parts.surroundings.outputs.turn_budget),
             parcels: Parcels::new(Arc::clone(&parts.store)),
+            read_permits: Arc::new(Semaphore::new(MAX_READS)),
             store: parts.store,
             spool: Spool::open(parts.spool_dir),
             spawner: Spawner::new(parts.spawner),
@@ -148,6 +151,11 @@ impl Runs {
 
     pub(crate) fn turns(&self) -> &Arc<Gate> {
         &self.turns
+    }
+
+    /// Whoever reads a page holds one for as long as it takes a thread.
+    pub(crate) fn read_permits(&self) -> &Arc<Semaphore> {
+        &self.read_permits
     }
 
     /// The runs that are claimed and not over.

@@ -5,13 +5,13 @@ use super::port::{Arrival, Port, PortError};
 use super::{expired, reads};
 use crate::host::now_ms;
 use crate::ledger::{LedgerError, in_words};
-use crate::limits::{MAX_PENDING, MAX_READS};
+use crate::limits::MAX_PENDING;
 use crate::runs::{Answer, Runs};
 use std::sync::Arc;
 use std::time::Instant;
 use thiserror::Error;
 use tokio::net::UnixStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 use willcall_protocol::frame::{self, Channel, FrameError};
@@ -53,7 +53,6 @@ pub(super) struct Session {
     port: Port,
     core: AgentSession,
     work: JoinSet<Done>,
-    read_permits: Arc<Semaphore>,
     newest: watch::Receiver<u64>,
     /// Whether the ledger once had nothing more for this session: from then on all that ends is told by
     /// `newest`.
@@ -70,7 +69,6 @@ impl Session {
             port: Port::new(stream),
             core: AgentSession::new(hello, Instant::now()),
             work: JoinSet::new(),
-            read_permits: Arc::new(Semaphore::new(MAX_READS)),
             newest: runs.outbox().newest(),
             caught_up: false,
             stalled: false,
@@ -207,13 +205,17 @@ impl Session {
 
     fn read(&mut self, read: Read) {
         let pass = self.runs.turns().arrive(&read.session, read.turn.as_ref());
-        let (runs, permits) = (Arc::clone(&self.runs), Arc::clone(&self.read_permits));
+        let runs = Arc::clone(&self.runs);
         self.work.spawn(async move {
             // The semaphore is never closed.
-            let _permit = permits.acquire().await;
+            let permit = Arc::clone(runs.read_permits()).acquire_owned().await;
             let store = Arc::clone(runs.store());
             let caps = runs.outputs().pages;
-            let answer = move || (reads::answer(&store, &read, pass, caps), read);
+            let answer = move || {
+                // A read that hangs has its thread for longer than its session lives.
+                let _permit = permit;
+                (reads::answer(&store, &read, pass, caps), read)
+            };
             match tokio::task::spawn_blocking(answer).await {
                 Ok((answer, read)) => Done::Say(expired::explain(&runs, &read, answer).await),
                 Err(error) => std::panic::resume_unwind(error.into_panic()),

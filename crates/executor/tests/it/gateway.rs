@@ -147,6 +147,30 @@ impl Gateway {
         limit: Option<u64>,
         encoding: Encoding,
     ) -> Result<PageReport, ReadFailure> {
+        let call = self.ask_to_read(session, target, offset, limit, encoding);
+        self.wait("page", |event| match event {
+            GatewayEvent::Page { call: c, page } if *c == call => Some(Ok(page.clone())),
+            GatewayEvent::ReadFailed {
+                call: c,
+                reason,
+                message,
+            } if *c == call => {
+                assert!(!message.is_empty());
+                Some(Err(*reason))
+            }
+            _ => None,
+        })
+    }
+
+    /// Asks for a page and does not wait for it.
+    pub(crate) fn ask_to_read(
+        &mut self,
+        session: &str,
+        target: ReadTarget,
+        offset: u64,
+        limit: Option<u64>,
+        encoding: Encoding,
+    ) -> u64 {
         self.calls += 1;
         let (call, session) = (self.calls, session.parse().unwrap());
         self.core
@@ -164,18 +188,7 @@ impl Gateway {
             })
             .unwrap();
         self.flush();
-        self.wait("page", |event| match event {
-            GatewayEvent::Page { call: c, page } if *c == call => Some(Ok(page.clone())),
-            GatewayEvent::ReadFailed {
-                call: c,
-                reason,
-                message,
-            } if *c == call => {
-                assert!(!message.is_empty());
-                Some(Err(*reason))
-            }
-            _ => None,
-        })
+        call
     }
 
     /// Sends bytes as they are, with their length before them.

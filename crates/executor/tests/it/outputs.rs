@@ -2,6 +2,7 @@
 
 use crate::gateway::{Gateway, command, output, shell};
 use crate::host::{Host, numbers, wait_for};
+use crate::hung::Hung;
 use willcall_outputs::record::{Record, Stream as Stored};
 use willcall_protocol::ids::{RunId, Stream};
 use willcall_protocol::message::{Encoding, ReadFailure, ReadTarget};
@@ -116,4 +117,27 @@ fn many_runs_at_once_come_back_apart() {
     wait_for("the end of the spools", || {
         asked.iter().all(|asked| !host.spool(asked.run).exists())
     });
+}
+
+/// As many reads as a host may have threads for, over two connections of the link.
+#[test]
+fn reads_that_hang_hold_up_no_result() {
+    let host = Host::start();
+    let mut gateway = host.connect();
+    let session = host.path("workspace/.outputs/hung");
+    std::fs::create_dir(&session).unwrap();
+    let Some(_hung) = Hung::mount(&session) else {
+        return;
+    };
+    for _ in 0..2 {
+        gateway = host.connect();
+        for n in 0..8 {
+            let target = output(RunId(uuid::Uuid::from_u128(n)), Stream::Stdout);
+            gateway.ask_to_read("hung", target, 0, None, Encoding::Utf8);
+        }
+        // Whatever was asked before this is under way.
+        gateway.run(command(&["true"]));
+    }
+    let report = gateway.run(command(&["seq", "5000"]));
+    assert!(report.stdout.unwrap().saved);
 }
