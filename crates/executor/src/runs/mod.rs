@@ -31,7 +31,7 @@ use crate::outbox::Outbox;
 use crate::sync::lock;
 use crate::turns::{Gate, Parcels};
 use line::Line;
-use order::{Order, Surroundings};
+use order::{Order, OrderError, Surroundings};
 use spawner::Spawner;
 use spool::Spool;
 use std::collections::HashMap;
@@ -185,7 +185,6 @@ impl Runs {
         let pending = self.begin(dispatch);
         async move {
             match pending {
-                Pending::Refused(answer) => Some(answer),
                 Pending::Starting(answer) => answer.await.ok(),
                 Pending::Known(claim, obstacle) => Some(answer(claim.await, &obstacle)),
             }
@@ -222,9 +221,10 @@ impl Runs {
     fn begin(self: &Arc<Self>, dispatch: Dispatch) -> Pending {
         let order = match Order::new(dispatch.clone(), self.outputs().previews) {
             Ok(order) => order,
+            // It may have been sound when it came first: what the ledger knows of it is the answer.
             Err(error) => {
-                let (cause, message) = (error.cause(), error.to_string());
-                return Pending::Refused(Answer::Refused { cause, message });
+                let claim = self.ledger.claim(unstarted(dispatch));
+                return Pending::Known(claim, Obstacle::Order(error));
             }
         };
         let run = dispatch.run;
@@ -318,15 +318,25 @@ impl Runs {
     }
 }
 
+/// The claim of a dispatch that must not be started: it finds an earlier one, or nothing.
+fn unstarted(dispatch: Dispatch) -> NewRun {
+    NewRun {
+        dispatch: Box::new(dispatch),
+        timeout_ms: 0,
+        may_start: false,
+        now_ms: now_ms(),
+    }
+}
+
 enum Pending {
-    Refused(Answer),
     Starting(oneshot::Receiver<Answer>),
     Known(Asked<Verdict>, Obstacle),
 }
 
-/// Why no new run can be started now.
+/// Why a new run cannot be started now, or ever.
 enum Obstacle {
     Busy,
+    Order(OrderError),
     Spawner(String),
 }
 
@@ -368,6 +378,7 @@ fn obstructed(obstacle: &Obstacle) -> (Cause, String) {
             );
             (Cause::Busy, message)
         }
+        Obstacle::Order(error) => (error.cause(), error.to_string()),
         Obstacle::Spawner(why) => {
             let message = format!("this host cannot start commands now: {why}; nothing ran");
             (Cause::SpawnerUnavailable, message)

@@ -144,7 +144,8 @@ fn executor(dir: &Path) -> Child {
         .append(true)
         .open(dir.join("executor.log"))
         .unwrap();
-    Command::new(env!("CARGO_BIN_EXE_willcall-executor"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_willcall-executor"));
+    command
         .arg("run")
         .arg("--state")
         .arg(dir.join("state"))
@@ -155,9 +156,12 @@ fn executor(dir: &Path) -> Child {
         .env("WILLCALL_LOG", "debug")
         .env("NOTIFY_SOCKET", "/must/not/leak")
         .stdin(Stdio::null())
-        .stderr(log)
-        .spawn()
-        .unwrap()
+        .stderr(log);
+    let config = dir.join("config.toml");
+    if config.exists() {
+        command.arg("--config").arg(config);
+    }
+    command.spawn().unwrap()
 }
 
 fn spawner(dir: &Path) -> Child {

@@ -174,3 +174,38 @@ fn results_are_sent_again_until_they_are_acknowledged() {
     }
     assert_eq!(texts.len(), 40);
 }
+
+/// Of a run that is over, and of one that goes on: neither is judged by limits that came after it.
+#[test]
+fn a_limit_that_was_lowered_changes_no_answer_to_what_ran() {
+    let mut host = Host::start();
+    let mut gateway = host.connect();
+    let (mut over, mut going) = (command(&["true"]), command(&["sleep", "600"]));
+    for asked in [&mut over, &mut going] {
+        asked.limits.max_bytes = Some(200_000);
+    }
+    gateway.dispatch(over.clone());
+    let (seq, report) = gateway.finished(over.run);
+    gateway.dispatch(going.clone());
+    gateway.accepted(going.run);
+    host.stop_executor();
+    let lowered = "[outputs]\ndefault_max_bytes = 1000\nceiling_max_bytes = 1000\n";
+    std::fs::write(host.path("config.toml"), lowered).unwrap();
+    host.start_executor();
+    let mut gateway = host.resume(seq);
+    gateway.dispatch(going.clone());
+    assert_eq!(gateway.accepted(going.run), 60_000);
+    gateway.cancel(going.run);
+    gateway.finished(going.run);
+    gateway.dispatch(over.clone());
+    assert_eq!(gateway.finished(over.run), (seq, report));
+    // What is new is judged by today's.
+    let mut new = command(&["touch", host.path("effect").to_str().unwrap()]);
+    new.limits.max_bytes = Some(200_000);
+    gateway.dispatch(new.clone());
+    assert_eq!(gateway.refused(new.run).cause, Cause::InvalidLimit);
+    new.run = over.run;
+    gateway.dispatch(new.clone());
+    assert_eq!(gateway.refused(over.run).cause, Cause::Conflict);
+    assert!(!host.path("effect").exists());
+}
