@@ -18,12 +18,12 @@
 
 use crate::limits::MAX_SESSION_NAME;
 use crate::record::{Record, Stream};
-use nix::fcntl::{OFlag, renameat};
+use nix::fcntl::OFlag;
 use nix::sys::stat::{Mode, fchmod};
-use nix::unistd::{Gid, Group, fsync};
+use nix::unistd::{Gid, Group};
 use std::fmt;
 use std::fs::{DirBuilder, File, TryLockError};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -32,6 +32,7 @@ use uuid::Uuid;
 
 mod dir;
 mod error;
+mod fault;
 mod index_file;
 mod left;
 mod lines;
@@ -186,19 +187,17 @@ impl Store {
         // Only this store writes records: one that is there is from a crash in the middle.
         let _ = dir::unlink(&dir, &temporary);
         write_synced(&dir, &temporary, &json).map_err(StoreError::io("write", &path))?;
-        renameat(&dir, temporary.as_str(), &dir, name.as_str())
-            .map_err(StoreError::io("rename", &path))?;
-        fsync(&dir).map_err(StoreError::io("sync the directory of", &path))
+        dir::rename(&dir, &temporary, &name).map_err(StoreError::io("rename", &path))?;
+        dir::sync(&dir).map_err(StoreError::io("sync the directory of", &path))
     }
 }
 
 /// Writes a new file whole and to the disk, or leaves none.
 fn write_synced(dir: &OwnedFd, name: &str, bytes: &[u8]) -> io::Result<()> {
     let mut file = dir::create_new(dir, name, OFlag::O_WRONLY)?;
-    let written = file
-        .write_all(bytes)
-        .and_then(|()| Ok(fchmod(&file, dir::MODE_FILE)?))
-        .and_then(|()| file.sync_all());
+    let written = fchmod(&file, dir::MODE_FILE)
+        .map_err(io::Error::from)
+        .and_then(|()| dir::write_synced(&mut file, bytes));
     if written.is_err() {
         let _ = dir::unlink(dir, name);
     }

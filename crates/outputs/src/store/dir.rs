@@ -1,11 +1,13 @@
 //! Directories and files by descriptor: every step is one name in an open directory, and no step
 //! follows a link.
 
+use super::fault::step;
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, openat};
+use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::{Mode, SFlag, fchmod, fstat, mkdirat};
 use nix::unistd::{Gid, UnlinkatFlags, fchown, fsync, geteuid, unlinkat};
 use std::fs::File;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use thiserror::Error;
 
@@ -64,13 +66,45 @@ pub(super) fn open(dir: impl AsFd, name: &str, flags: OFlag, mode: Mode) -> Resu
 
 /// Creates a file that was not there, readable by nobody else yet.
 pub(super) fn create_new(dir: impl AsFd, name: &str, flags: OFlag) -> Result<File, Errno> {
+    step()?;
     let flags = flags | OFlag::O_CREAT | OFlag::O_EXCL;
     open(dir, name, flags, MODE_NEW_FILE).map(File::from)
 }
 
 /// Removes one name of a file.
 pub(super) fn unlink(dir: impl AsFd, name: &str) -> Result<(), Errno> {
+    step()?;
     unlinkat(dir, name, UnlinkatFlags::NoRemoveDir)
+}
+
+/// Removes an empty directory.
+pub(super) fn remove_dir(parent: impl AsFd, name: &str) -> Result<(), Errno> {
+    step()?;
+    unlinkat(parent, name, UnlinkatFlags::RemoveDir)
+}
+
+/// Gives a file another name in its directory; what had that name is gone.
+pub(super) fn rename(dir: impl AsFd, from: &str, to: &str) -> Result<(), Errno> {
+    step()?;
+    renameat(&dir, from, &dir, to)
+}
+
+/// Brings the names of a directory to the disk.
+pub(super) fn sync(dir: impl AsFd) -> Result<(), Errno> {
+    step()?;
+    fsync(dir)
+}
+
+/// Writes all of `bytes`, and brings them to the disk.
+pub(super) fn write_synced(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    if let Err(errno) = step() {
+        // Whoever ends in a write has written a part.
+        let _ = file.write_all(&bytes[..bytes.len() / 2]);
+        return Err(errno.into());
+    }
+    file.write_all(bytes)?;
+    step()?;
+    file.sync_all()
 }
 
 /// Opens one directory in another. Names a link in its place.
@@ -103,8 +137,9 @@ pub(super) fn ensure_dir(
     name: &str,
     group: Option<Gid>,
 ) -> Result<OwnedFd, DirError> {
+    step()?;
     match mkdirat(&parent, name, MODE_NEW_DIR) {
-        Ok(()) => fsync(&parent)?,
+        Ok(()) => sync(&parent)?,
         Err(Errno::EEXIST) => {}
         Err(errno) => return Err(errno.into()),
     }

@@ -2,6 +2,7 @@
 
 use super::StoreError;
 use super::dir::{self, MODE_FILE};
+use super::fault::step;
 use crate::capture::Loss;
 use crate::digest;
 use crate::index::LineIndex;
@@ -66,6 +67,7 @@ impl OutputFile {
         if slices.iter().all(|slice| slice.is_empty()) {
             return Ok(0);
         }
+        step().map_err(on_write)?;
         loop {
             match self.file.write_vectored(&slices.map(IoSlice::new)) {
                 Ok(0) => return Err(Loss::IoError),

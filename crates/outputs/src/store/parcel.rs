@@ -7,9 +7,8 @@ use super::{Store, StoreError, write_synced};
 use crate::digest;
 use crate::record::{MAX_RECORD_BYTES, RECORD_VERSION, RecordError};
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, renameat};
+use nix::fcntl::OFlag;
 use nix::sys::stat::Mode;
-use nix::unistd::fsync;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -80,7 +79,7 @@ impl Store {
             &json,
             &path,
         )?;
-        fsync(&dir).map_err(StoreError::io("sync the directory of", &path))?;
+        dir::sync(&dir).map_err(StoreError::io("sync the directory of", &path))?;
         Ok(Parcel { path, digest })
     }
 }
@@ -163,7 +162,7 @@ fn place(
     // Left by a crash: nobody else makes one now.
     let _ = dir::unlink(dir, &temporary);
     write_synced(dir, &temporary, bytes).map_err(StoreError::io("write", path))?;
-    let placed = renameat(dir, temporary.as_str(), dir, name.as_str());
+    let placed = dir::rename(dir, &temporary, &name);
     if placed.is_err() {
         let _ = dir::unlink(dir, &temporary);
     }

@@ -16,7 +16,6 @@ use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag};
 use nix::sys::stat::{Mode, UtimensatFlags, fstat, fstatat, futimens, utimensat};
 use nix::sys::time::TimeSpec;
-use nix::unistd::{UnlinkatFlags, unlinkat};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
@@ -158,7 +157,7 @@ impl Store {
             return false;
         };
         let free = lock.try_lock().is_ok();
-        free && unlinkat(&self.dir, session, UnlinkatFlags::RemoveDir).is_ok()
+        free && dir::remove_dir(&self.dir, session).is_ok()
     }
 }
 

@@ -7,12 +7,13 @@ use nix::sys::stat::{fstat, umask};
 use nix::unistd::{Gid, Uid, chown, geteuid};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use tempfile::TempDir;
 
 mod lines;
+mod model;
 mod parcel_reads;
 mod parcels;
 mod reads;

@@ -7,7 +7,7 @@ use super::read::{Judged, read_record};
 use super::{OutputKey, ReadError, Store, dir, write_synced};
 use crate::digest;
 use crate::record::Record;
-use nix::fcntl::{AtFlags, renameat};
+use nix::fcntl::AtFlags;
 use nix::sys::stat::{UtimensatFlags, fstat, fstatat, utimensat};
 use nix::sys::time::TimeSpec;
 use std::fs::File;
@@ -87,7 +87,7 @@ impl Store {
         write_synced(dir, &temporary, &json)?;
         let flags = UtimensatFlags::NoFollowSymlink;
         let placed = utimensat(dir, temporary.as_str(), &age, &age, flags)
-            .and_then(|()| renameat(dir, temporary.as_str(), dir, name.as_str()));
+            .and_then(|()| dir::rename(dir, &temporary, &name));
         if placed.is_err() {
             let _ = dir::unlink(dir, &temporary);
         }

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-const HOUR_MS: u64 = 3_600_000;
-const WEEK_MS: u64 = 7 * 24 * HOUR_MS;
+pub(super) const HOUR_MS: u64 = 3_600_000;
+pub(super) const WEEK_MS: u64 = 7 * 24 * HOUR_MS;
 
-fn wall_ms() -> u64 {
+pub(super) fn wall_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     u64::try_from(since.expect("after 1970").as_millis()).expect("soon enough")
 }
