@@ -11,14 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 use willcall_protocol::ids::{AgentId, RunId};
 use willcall_protocol::message::{Dispatch, PageReport, Read, ReadFailure};
 
 /// What a link is told to do.
 #[derive(Debug)]
 pub enum Command {
-    /// Send a dispatch.
-    Dispatch(Box<Dispatch>),
+    /// Send a dispatch that is stored for that ledger and was never sent.
+    Dispatch(Box<Dispatch>, Uuid),
     /// Send a cancel.
     Cancel(RunId),
     /// Send a read; the call number is the link's to choose.
@@ -64,6 +65,8 @@ pub struct Link {
     pub agent: AgentId,
     /// Its host's name.
     pub name: Arc<str>,
+    /// The ledger that it has; nil if it has none.
+    pub ledger: Uuid,
     /// What the host said of itself.
     pub facts: Arc<Facts>,
     last_heard: Arc<AtomicI64>,
@@ -86,6 +89,7 @@ pub struct Berth {
 #[derive(Debug)]
 pub struct Place {
     agent: AgentId,
+    ledger: Uuid,
     commands: mpsc::Sender<Command>,
     permit: mpsc::OwnedPermit<Command>,
 }
@@ -105,12 +109,18 @@ pub struct Fleet {
 
 impl Fleet {
     /// Takes a link in, and fences the agent's older one.
-    pub fn register(self: &Arc<Self>, agent: AgentId, name: &str, facts: Facts) -> Berth {
+    pub fn register(
+        self: &Arc<Self>,
+        (agent, ledger): (AgentId, Uuid),
+        name: &str,
+        facts: Facts,
+    ) -> Berth {
         let (sender, commands) = mpsc::channel(MAX_COMMANDS);
         let fence = CancellationToken::new();
         let link = Link {
             agent,
             name: name.into(),
+            ledger,
             facts: Arc::new(facts),
             last_heard: Arc::new(AtomicI64::new(crate::clock::now_ms())),
             commands: sender,
@@ -202,6 +212,7 @@ impl Link {
             .map_err(|e| refused(&e))?;
         Ok(Place {
             agent: self.agent,
+            ledger: self.ledger,
             commands: self.commands.clone(),
             permit,
         })
@@ -226,8 +237,8 @@ impl Place {
             return;
         };
         if now.commands.same_channel(&self.commands) {
-            self.permit.send(Command::Dispatch(dispatch));
-        } else if now.tell(Command::Dispatch(dispatch)) == Err(Unreachable::Busy) {
+            self.permit.send(Command::Dispatch(dispatch, self.ledger));
+        } else if now.tell(Command::Dispatch(dispatch, self.ledger)) == Err(Unreachable::Busy) {
             // The link that comes after it finds the dispatch, too.
             now.fence.cancel();
         }
@@ -272,7 +283,6 @@ fn refused<T>(error: &mpsc::error::TrySendError<T>) -> Unreachable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uuid::Uuid;
 
     fn agent(n: u128) -> AgentId {
         AgentId(Uuid::from_u128(n))
@@ -285,8 +295,9 @@ mod tests {
     #[test]
     fn a_newer_link_fences_the_older_and_survives_its_leaving() {
         let fleet = Arc::new(Fleet::default());
-        let older = fleet.register(agent(1), "web", Facts::default());
-        let mut newer = fleet.register(agent(1), "web", Facts::default());
+        let mine = (agent(1), Uuid::nil());
+        let older = fleet.register(mine, "web", Facts::default());
+        let mut newer = fleet.register(mine, "web", Facts::default());
         assert!(older.fence.is_cancelled() && !newer.fence.is_cancelled());
         drop(older);
         fleet
@@ -302,7 +313,7 @@ mod tests {
     #[test]
     fn a_link_that_nobody_serves_is_busy_and_then_gone() {
         let fleet = Arc::new(Fleet::default());
-        let berth = fleet.register(agent(1), "web", Facts::default());
+        let berth = fleet.register((agent(1), Uuid::nil()), "web", Facts::default());
         let link = fleet.find(&key("web")).expect("there");
         let places: Vec<_> = (0..MAX_COMMANDS)
             .map(|_| link.reserve().expect("room"))

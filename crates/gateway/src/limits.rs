@@ -5,6 +5,9 @@ use willcall_protocol::limits::{HANDSHAKE_TIMEOUT, MAX_MESSAGE, MAX_QUEUED};
 
 /// Connections that are not yet a session; further ones wait in the kernel's queue, where they cost us nothing.
 pub const MAX_HANDSHAKES: usize = 256;
+/// Of them, those of one address: silence holds a place for 10 s, and no single source may hold all. Hosts behind one address
+/// that come together after a restart have to share it; who is turned away dials again after its backoff.
+pub const MAX_HANDSHAKES_PER_SOURCE: usize = 32;
 /// The websocket's read buffer: allocated for every idle link.
 pub const READ_BUFFER: usize = 4 * 1024;
 /// The websocket's write buffer, before it is written out.

@@ -103,12 +103,17 @@ impl LinkLoop {
             Ok(committed) => committed,
             Err(error) => return Err((wire, error.into())),
         };
-        let berth = runs.fleet.register(agent, &name, facts);
+        let berth = runs.fleet.register((agent, ledger), &name, facts);
         let greeted = welcome(&mut wire, &mut session, committed).await;
         if let Err(why) = greeted {
             return Err((wire, why));
         }
         // A host that cannot read its ledger knows nothing of earlier runs: they wait for a link that does.
+        if !ledger.is_nil()
+            && let Err(error) = runs.lose(agent, ledger).await
+        {
+            return Err((wire, error.into()));
+        }
         let backlog = (!ledger.is_nil()).then(|| Box::new(Backlog::new(hello.running)));
         Ok(Box::new(Self {
             runs,
@@ -154,7 +159,7 @@ impl LinkLoop {
                     None => Ok(()),
                 }
             }
-            Some(command) = self.berth.commands.recv(), if has_room => self.obey(command),
+            Some(command) = self.berth.commands.recv(), if has_room => self.obey(command).await,
             (seq, stored) = committed(&mut self.commits) => self.acknowledge(seq, stored),
             page = backlog(&mut self.backlog) => self.dispatch_again(page?),
             () = tokio::time::sleep_until(deadline) => {
@@ -214,16 +219,31 @@ impl LinkLoop {
 
     /// Only what is committed is acknowledged, and nothing after a failure: the host sends it again on the next link.
     fn acknowledge(&mut self, seq: u64, stored: Result<Stored, DbError>) -> Result<(), Closing> {
-        if stored? == Stored::Foreign {
-            let agent = self.agent;
-            tracing::warn!(%agent, seq, blame = "peer", "the result of another host's run was dropped");
+        let agent = self.agent;
+        match stored? {
+            Stored::New | Stored::Again => {}
+            Stored::TooLate => {
+                tracing::warn!(%agent, seq, "the result of a run came that had been given up for lost: what callers were told stands");
+            }
+            Stored::Foreign => {
+                tracing::warn!(%agent, seq, blame = "peer", "the result of another host's run was dropped");
+            }
         }
         Ok(self.session.committed(seq)?)
     }
 
-    fn obey(&mut self, command: Command) -> Result<(), Closing> {
+    async fn obey(&mut self, command: Command) -> Result<(), Closing> {
         match command {
-            Command::Dispatch(dispatch) => self.dispatch(*dispatch, Sent::First),
+            Command::Dispatch(dispatch, claimed) => {
+                let run = dispatch.run;
+                // It was stored for a link that is gone, and may have been given up for lost with its ledger.
+                if claimed != self.ledger
+                    && !Box::pin(self.runs.redirect(run, claimed, self.ledger)).await?
+                {
+                    return Ok(());
+                }
+                self.dispatch(*dispatch, Sent::First)
+            }
             Command::Cancel(run) => Ok(self.session.cancel(run)?),
             Command::Read(read, answer) => self.read(*read, answer),
         }
@@ -274,7 +294,7 @@ impl LinkLoop {
             let running = Arc::clone(&backlog.running);
             backlog.page = Some(
                 self.runs
-                    .backlog(self.agent, backlog.place, running)
+                    .backlog(self.agent, self.ledger, backlog.place, running)
                     .await?,
             );
         }
@@ -291,7 +311,8 @@ impl LinkLoop {
             if open.cancel.is_some() {
                 self.session.cancel(open.dispatch.run)?;
             }
-            self.dispatch(open.dispatch, Sent::Again)?;
+            let sent = if open.sent { Sent::Again } else { Sent::First };
+            self.dispatch(open.dispatch, sent)?;
         }
         Ok(())
     }

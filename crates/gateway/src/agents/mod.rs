@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! accept ──► handshake task: TLS ► who ► upgrade ► hello ──► link task: welcome ► loop ──► close
-//!            at most MAX_HANDSHAKES, each step timed           one per connected host
+//!            at most MAX_HANDSHAKES, each step timed,          one per connected host
+//!            and of one source MAX_HANDSHAKES_PER_SOURCE
 //! ```
 
 mod closing;
 mod handshake;
 mod link;
+mod sources;
 mod wire;
 
 pub use closing::Closing;
@@ -17,6 +19,7 @@ use crate::runs::Runs;
 use handshake::Guest;
 use link::LinkLoop;
 use rustls::ServerConfig;
+use sources::{Seat, Sources};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +65,7 @@ impl Reception {
     /// Serves the listener; after `shutdown`, returns when every link has been told to come back later and is closed.
     pub async fn serve(self, listener: TcpListener) {
         let room = Arc::new(Semaphore::new(MAX_HANDSHAKES));
+        let sources = Sources::default();
         let mut handshakes = JoinSet::new();
         let mut links = JoinSet::new();
         loop {
@@ -76,7 +80,9 @@ impl Reception {
                 }
                 Some(done) = links.join_next() => drop(finished(done)),
                 (stream, peer, permit) = accept(&listener, &room) => {
-                    handshakes.spawn(self.clone().receive(stream, peer, permit));
+                    if let Some(seat) = seat(&sources, peer) {
+                        handshakes.spawn(self.clone().receive(stream, peer, (permit, seat)));
+                    }
                 }
             }
         }
@@ -91,10 +97,10 @@ impl Reception {
         self,
         stream: TcpStream,
         peer: SocketAddr,
-        permit: OwnedSemaphorePermit,
+        place: (OwnedSemaphorePermit, Seat),
     ) -> Option<Box<Guest>> {
         let received = Box::pin(handshake::receive(&self, stream)).await;
-        drop(permit);
+        drop(place);
         match received {
             Ok(guest) => Some(guest),
             Err(refusal) => {
@@ -102,6 +108,21 @@ impl Reception {
                 tracing::warn!(%peer, blame = refusal.blame(), reason, "a connection was refused");
                 None
             }
+        }
+    }
+}
+
+/// A place among the handshakes with `peer`'s source, if it has one left.
+fn seat(sources: &Sources, peer: SocketAddr) -> Option<Seat> {
+    match sources.enter(peer.ip()) {
+        Ok(seat) => Some(seat),
+        Err(crowded) => {
+            // Once: a flood must not become one of the log.
+            if crowded.first {
+                let source = peer.ip();
+                tracing::warn!(%source, blame = "peer", "too many connections of one address are no session yet; further ones are closed");
+            }
+            None
         }
     }
 }

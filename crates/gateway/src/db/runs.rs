@@ -33,6 +33,10 @@ pub enum Cancel {
     Late,
 }
 
+/// Why a run is lost whose host has another ledger now.
+const FORGOTTEN: &str =
+    "The host came back without its memory of this run (another ledger); it may have run.";
+
 /// A run that is not over, as it has to be dispatched again.
 #[derive(Debug, Clone)]
 pub struct OpenRun {
@@ -44,6 +48,8 @@ pub struct OpenRun {
     pub cancel: Option<Cancel>,
     /// When it was asked for, in milliseconds since 1970.
     pub created: i64,
+    /// Whether it may have been put on a link before.
+    pub sent: bool,
 }
 
 /// What became of a result.
@@ -53,20 +59,23 @@ pub enum Stored {
     New,
     /// The run was over already; the first result stands.
     Again,
+    /// The run was given up for lost, and its result came after all; what callers were told stands.
+    TooLate,
     /// The run belongs to another host; nothing is stored.
     Foreign,
 }
 
-/// Stores a run unless its id is taken; says whether it was stored.
+/// Stores a run that is about to be sent to that ledger of its host, unless its id is taken; says whether it was stored.
 pub fn insert(
     c: &Connection,
-    host: AgentId,
+    (host, ledger): (AgentId, Uuid),
     dispatch: &Dispatch,
     hash: &[u8],
     now: i64,
 ) -> rusqlite::Result<bool> {
-    let sql = "INSERT OR IGNORE INTO runs (run, host, session, principal, hash, body, created)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let sql =
+        "INSERT OR IGNORE INTO runs (run, host, session, principal, hash, body, created, ledger)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     let stored = c.prepare_cached(sql)?.execute(params![
         blob(dispatch.run.0),
         blob(host.0),
@@ -74,9 +83,43 @@ pub fn insert(
         dispatch.principal,
         hash,
         json(dispatch)?,
-        now
+        now,
+        of_ledger(ledger)
     ])?;
     Ok(stored == 1)
+}
+
+/// Notes that an open run goes to the ledger `to` instead of `from`, where it was never sent; false if it does not stand so.
+pub fn redirect(c: &Connection, run: RunId, from: Uuid, to: Uuid) -> rusqlite::Result<bool> {
+    let sql = "UPDATE runs SET ledger = ?3 WHERE run = ?1 AND ledger IS ?2 AND finished IS NULL";
+    let changed =
+        c.prepare_cached(sql)?
+            .execute(params![blob(run.0), of_ledger(from), of_ledger(to)])?;
+    Ok(changed == 1)
+}
+
+/// Ends the host's open runs that were sent to another ledger than this one: that ledger may have executed them, and this one
+/// would execute them again. Gives their reports.
+pub fn lose(
+    c: &Connection,
+    host: AgentId,
+    ledger: Uuid,
+    now: i64,
+) -> rusqlite::Result<Vec<Report>> {
+    let sql = "SELECT run, session FROM runs
+               WHERE host = ?1 AND finished IS NULL AND ledger IS NOT NULL AND ledger IS NOT ?2";
+    let mut statement = c.prepare_cached(sql)?;
+    let rows = statement.query_map(params![blob(host.0), blob(ledger)], |row| {
+        Ok((RunId(uuid_at(row, 0)?), session(row, 1)?))
+    })?;
+    let open: Vec<(RunId, SessionId)> = rows.collect::<rusqlite::Result<_>>()?;
+    open.into_iter()
+        .map(|(run, session)| {
+            let report = lost(run, session, FORGOTTEN);
+            end(c, &report, now)?;
+            Ok(report)
+        })
+        .collect()
 }
 
 /// Finds a run.
@@ -116,11 +159,15 @@ pub fn finish(
     if stored == 1 {
         return Ok(Stored::New);
     }
-    let owner = find(c, report.run)?.map(|row| row.host);
-    Ok(if owner == Some(host) {
-        Stored::Again
+    let known = find(c, report.run)?.filter(|known| known.host == host);
+    let Some(known) = known else {
+        return Ok(Stored::Foreign);
+    };
+    let given_up = known.report.is_some_and(|r| r.state == RunState::Lost);
+    Ok(if given_up && report.state != RunState::Lost {
+        Stored::TooLate
     } else {
-        Stored::Foreign
+        Stored::Again
     })
 }
 
@@ -150,10 +197,27 @@ pub fn refuse(
         }
         _ => (Some(cause), Some(message)),
     };
+    end(c, &report, now)?;
+    Ok(Some(report))
+}
+
+fn end(c: &Connection, report: &Report, now: i64) -> rusqlite::Result<()> {
     let sql = "UPDATE runs SET report = ?2, finished = ?3, body = NULL WHERE run = ?1";
     c.prepare_cached(sql)?
-        .execute(params![blob(run.0), json(&report)?, now])?;
-    Ok(Some(report))
+        .execute(params![blob(report.run.0), json(report)?, now])
+        .map(drop)
+}
+
+fn lost(run: RunId, session: SessionId, why: &str) -> Report {
+    let mut report = Report::bare(run, session, RunState::Lost);
+    report.cause = Some(Cause::OutcomeUnknown);
+    report.message = Some(why.into());
+    report
+}
+
+/// A ledger as the database has it; a host without one has none.
+fn of_ledger(ledger: Uuid) -> Option<Vec<u8>> {
+    (!ledger.is_nil()).then(|| blob(ledger))
 }
 
 /// Forgets an open run whose id its host knows with another body: what is stored here is not what that run is.
@@ -172,24 +236,26 @@ pub fn want_end(c: &Connection, run: RunId, why: Cancel) -> rusqlite::Result<()>
         .map(drop)
 }
 
-/// The host's open runs after `place`, oldest first, at most `limit` of them.
+/// The host's open runs after `place` that may be sent to that ledger, oldest first, at most `limit` of them.
 pub fn open_after(
     c: &Connection,
-    host: AgentId,
+    (host, ledger): (AgentId, Uuid),
     place: i64,
     limit: u32,
 ) -> rusqlite::Result<Vec<OpenRun>> {
-    let sql = "SELECT rowid, body, cancel, created FROM runs
+    let sql = "SELECT rowid, body, cancel, created, ledger IS NOT NULL FROM runs
                WHERE host = ?1 AND finished IS NULL AND rowid > ?2 AND body IS NOT NULL
+                   AND (ledger IS NULL OR ledger IS ?4)
                ORDER BY rowid LIMIT ?3";
     let mut statement = c.prepare_cached(sql)?;
-    let rows = statement.query_map(params![blob(host.0), place, limit], |row| {
+    let rows = statement.query_map(params![blob(host.0), place, limit, blob(ledger)], |row| {
         let dispatch = json_at(row, 1)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         Ok(OpenRun {
             place: row.get(0)?,
             dispatch,
             cancel: cancel(row, 2)?,
             created: row.get(3)?,
+            sent: row.get(4)?,
         })
     })?;
     rows.collect()

@@ -7,7 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// One step for each version; a step that was released never changes.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = [
+    "
     CREATE TABLE hosts (
         agent     BLOB PRIMARY KEY,
         name      TEXT NOT NULL UNIQUE,
@@ -38,7 +39,15 @@ const STEPS: [&str; 1] = ["
         principal TEXT NOT NULL,
         created   INTEGER NOT NULL
     ) STRICT;
-"];
+",
+    // Of the runs that are open, nobody noted where they were sent: to the host's last ledger, and it may have accepted them.
+    "
+    ALTER TABLE runs ADD COLUMN ledger BLOB;
+    ALTER TABLE runs ADD COLUMN accepted INTEGER NOT NULL DEFAULT 0;
+    UPDATE runs SET accepted = 1, ledger = (SELECT ledger FROM hosts WHERE agent = host)
+        WHERE finished IS NULL;
+",
+];
 
 /// Opens the database at `path`, makes it if there is none, and brings it to the newest version.
 pub fn open(path: &Path) -> Result<Connection, DbError> {
@@ -97,8 +106,33 @@ mod tests {
             open(&path),
             Err(DbError::TooNew {
                 found: 99,
-                known: 1
+                known: 2
             })
         ));
+    }
+
+    #[test]
+    fn what_was_open_before_ledgers_were_noted_belongs_to_its_hosts_last_one() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("gateway.db");
+        let old = Connection::open(&path).expect("opened");
+        old.execute_batch(STEPS[0]).expect("made");
+        old.pragma_update(None, "user_version", 1).expect("set");
+        old.execute_batch(
+            "INSERT INTO hosts (agent, name, created, ledger) VALUES (x'01', 'web', 0, x'02');
+             INSERT INTO runs (run, host, session, principal, created) VALUES (x'03', x'01', 's', 'p', 0);
+             INSERT INTO runs (run, host, session, principal, created, finished)
+                 VALUES (x'04', x'01', 's', 'p', 0, 1);",
+        )
+        .expect("filled");
+        drop(old);
+        let sql = "SELECT ledger IS x'02', accepted FROM runs ORDER BY run";
+        let new = open(&path).expect("brought up to date");
+        let mut found = new.prepare(sql).expect("prepared");
+        let found = found
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+            .expect("read");
+        let found: Vec<(i64, i64)> = found.map(|row| row.expect("a row")).collect();
+        assert_eq!(found, [(1, 1), (0, 0)]);
     }
 }

@@ -103,18 +103,44 @@ impl Runs {
         self.db.submit(Access::Durable, work, then).await
     }
 
-    /// The next open runs of a host after `place`. Those that have waited too long, and that the host does not name as
-    /// running, have to end.
+    /// Whether a run that was stored for the ledger `from`, and never sent there, may be sent to `to`.
+    pub(crate) async fn redirect(&self, run: RunId, from: Uuid, to: Uuid) -> Result<bool, DbError> {
+        self.db
+            .call(Access::Durable, move |c| runs::redirect(c, run, from, to))
+            .await
+    }
+
+    /// Ends the open runs that were sent to another ledger of that host: what that one did, nobody knows any more, and this one
+    /// would do it again. To be asked for once the link is in the fleet, and before its backlog.
+    pub(crate) async fn lose(&self, agent: AgentId, ledger: Uuid) -> Result<(), DbError> {
+        let (board, now) = (Arc::clone(&self.board), now_ms());
+        let work = move |c: &rusqlite::Connection| runs::lose(c, agent, ledger, now);
+        let then = move |done: Result<Vec<Report>, DbError>| match done {
+            Ok(lost) => {
+                for report in lost {
+                    let run = report.run;
+                    tracing::warn!(%agent, %run, blame = "peer", "the host has another ledger than the run was sent to: it is lost");
+                    board.publish(run, agent, Progress::Over(Arc::new(report)));
+                }
+            }
+            Err(error) => tracing::error!(%agent, %error, "lost runs cannot be noted"),
+        };
+        self.db.submit(Access::Durable, work, then).await
+    }
+
+    /// The next open runs of a host after `place`, noted as sent to that ledger. Those that have waited too long, and that the
+    /// host does not name as running, have to end.
     pub(crate) async fn backlog(
         &self,
         agent: AgentId,
+        ledger: Uuid,
         place: i64,
         running: Arc<HashSet<RunId>>,
     ) -> Result<Ticket<Vec<OpenRun>>, DbError> {
         let late = now_ms() - i64::try_from(LATE_AFTER.as_millis()).unwrap_or(i64::MAX);
         let board = Arc::clone(&self.board);
         let work = move |c: &rusqlite::Connection| {
-            let mut open = runs::open_after(c, agent, place, BACKLOG_PAGE)?;
+            let mut open = runs::open_after(c, (agent, ledger), place, BACKLOG_PAGE)?;
             for run in &mut open {
                 let id = run.dispatch.run;
                 match run.cancel {
@@ -126,10 +152,13 @@ impl Runs {
                     }
                     _ => {}
                 }
+                if !run.sent {
+                    runs::redirect(c, id, Uuid::nil(), ledger)?;
+                }
                 drop(board.watch(id, agent));
             }
             Ok(open)
         };
-        self.db.ticket(Access::Write, work).await
+        self.db.ticket(Access::Durable, work).await
     }
 }

@@ -8,7 +8,9 @@
 //! ```
 //!
 //! A dispatch is stored before it is sent, without a sync: a power cut may lose both, and then the host's result brings the
-//! run back. A result may be shown before its sync: until it is acknowledged the host has it, too, and it is final. A refusal
+//! run back. With a run is stored to which ledger of its host it goes; it never goes to another one, whatever becomes of the
+//! first: a host that comes back with another ledger may have executed it, so that it is lost. A run is claimed for a ledger before
+//! it is on a link, so one that never left may be lost, too: that is the side to err on. A result may be shown before its sync: until it is acknowledged the host has it, too, and it is final. A refusal
 //! is synced first: it says that nothing will be executed, and a lost refusal would be dispatched again.
 
 mod board;
@@ -191,11 +193,11 @@ impl Runs {
     /// Stores the order and sends it once it is stored, whatever becomes of the caller meanwhile.
     async fn store(&self, link: &Link, order: Order, place: Place) -> Result<Admitted, RunError> {
         let (answer, admitted) = oneshot::channel();
-        let (agent, run) = (link.agent, order.dispatch.run);
+        let (agent, run, ledger) = (link.agent, order.dispatch.run, link.ledger);
         let (board, fleet) = (Arc::clone(&self.board), Arc::clone(&self.fleet));
         let work = move |c: &Connection| {
             let dispatch = order.dispatch;
-            if db::runs::insert(c, agent, &dispatch, &order.hash, now_ms())? {
+            if db::runs::insert(c, (agent, ledger), &dispatch, &order.hash, now_ms())? {
                 return Ok((Some(dispatch), None));
             }
             Ok((None, db::runs::find(c, run)?))

@@ -5,13 +5,14 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use std::time::{Duration, SystemTime};
 use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use uuid::Uuid;
 use willcall_gateway::db::{Access, hosts};
+use willcall_gateway::limits::MAX_HANDSHAKES;
 use willcall_gateway::pki::Ca;
 use willcall_protocol::frame::{self, Channel};
 use willcall_protocol::ids::AgentId;
@@ -257,4 +258,28 @@ async fn an_announced_gigabyte_is_refused_by_its_header() {
     let mut socket = WebSocketStream::from_raw_socket(tls, Role::Client, Some(config)).await;
     assert_eq!(closed(&mut socket, |_| {}).await.0, 1009);
     drop(socket.next().await);
+}
+
+/// Silent connections of one address, as many as there are places for handshakes, keep nobody else out.
+#[tokio::test]
+async fn one_address_cannot_hold_every_place_with_silence() {
+    let gateway = Gateway::start().await;
+    let identity = gateway.register("good");
+    let mut silent = Vec::new();
+    for _ in 0..=MAX_HANDSHAKES {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket
+            .bind("127.0.0.2:0".parse().expect("an address"))
+            .expect("bound");
+        silent.push(socket.connect(gateway.agents).await.expect("connected"));
+    }
+    let connected =
+        tokio::time::timeout(Duration::from_secs(5), Host::connect(&gateway, &identity));
+    let mut host = connected.await.expect("a place for another address");
+    undisturbed(&gateway, &mut host).await;
+    // The same address is turned away at once, and not after the time of a handshake.
+    let mut last = silent.pop().expect("the last one");
+    let mut byte = [0];
+    let read = tokio::time::timeout(Duration::from_secs(5), last.read(&mut byte));
+    assert!(matches!(read.await, Ok(Ok(0) | Err(_))));
 }

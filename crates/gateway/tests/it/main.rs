@@ -4,5 +4,6 @@ mod api;
 mod attacks;
 mod callers;
 mod command;
+mod ledgers;
 mod links;
 mod support;
