@@ -6,6 +6,7 @@ mod demo;
 mod disk;
 mod exec;
 mod law;
+mod ledger;
 mod lines;
 mod paging;
 mod survive;
