@@ -23,7 +23,7 @@ pub const SPOOL_LOOKS: [Duration; 4] = [
     Duration::from_millis(250),
     Duration::from_secs(1),
 ];
-/// Time between two attempts to write the end of a run into a ledger that cannot be written.
+/// Time between two attempts to write the end of a run into a ledger that cannot be written, or to read one from it.
 pub const LEDGER_RETRY: Duration = Duration::from_secs(1);
 /// Time between two attempts to open a ledger that cannot be opened.
 pub const LEDGER_REOPEN: Duration = Duration::from_secs(5);

@@ -53,6 +53,16 @@ pub struct Ledger {
 pub struct LedgerThread(JoinHandle<()>);
 
 impl LedgerThread {
+    fn serving(tables: Tables, queue: mpsc::Receiver<Request>) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()?;
+        let thread = std::thread::Builder::new().name("ledger".into());
+        Ok(Self(thread.spawn(move || {
+            runtime.block_on(writer::serve(tables, queue));
+        })?))
+    }
+
     /// Waits for it. Blocks: every handle must be gone.
     pub fn join(self) {
         if let Err(panic) = self.0.join() {
@@ -65,24 +75,31 @@ impl Ledger {
     /// Opens the ledger at `path`, making it where there is none, and starts its thread.
     pub fn open(path: &Path, boot_id: &str) -> Result<(Self, LedgerThread), LedgerError> {
         let tables = Tables::open(path, boot_id)?;
-        let identity = tables.identity();
         let (requests, queue) = mpsc::channel(MAX_LEDGER_QUEUE);
+        let ledger = Self::asking(requests, tables.identity());
         let no_thread =
             |error: io::Error| LedgerError::Closed(format!("no thread for it: {error}"));
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .map_err(no_thread)?;
-        let thread = std::thread::Builder::new()
-            .name("ledger".into())
-            .spawn(move || runtime.block_on(writer::serve(tables, queue)))
-            .map_err(no_thread)?;
-        let ledger = Self {
+        let thread = LedgerThread::serving(tables, queue).map_err(no_thread)?;
+        Ok((ledger, thread))
+    }
+
+    /// One that has more to do than it may hold, until it is told to begin with it.
+    #[cfg(test)]
+    pub(crate) fn behind(path: &Path) -> (Self, impl FnOnce() -> LedgerThread + use<>) {
+        let tables = Tables::open(path, "boot").expect("opens");
+        let (requests, queue) = mpsc::channel(1);
+        requests.try_send(Request::Ack(0)).expect("room for one");
+        let ledger = Self::asking(requests, tables.identity());
+        let begin = move || LedgerThread::serving(tables, queue).expect("a thread");
+        (ledger, begin)
+    }
+
+    fn asking(requests: mpsc::Sender<Request>, identity: Identity) -> Self {
+        Self {
             requests: Some(requests),
             identity,
             closed: "its thread has ended".into(),
-        };
-        Ok((ledger, LedgerThread(thread)))
+        }
     }
 
     /// Stands in for a ledger that cannot be opened: answers everything with the reason.

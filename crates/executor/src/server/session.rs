@@ -5,7 +5,7 @@ use super::port::{Arrival, Port, PortError};
 use super::{expired, reads};
 use crate::host::now_ms;
 use crate::ledger::{LedgerError, in_words};
-use crate::limits::MAX_PENDING;
+use crate::limits::{LEDGER_RETRY, MAX_PENDING};
 use crate::runs::{Answer, Runs};
 use std::sync::Arc;
 use std::time::Instant;
@@ -57,8 +57,8 @@ pub(super) struct Session {
     /// Whether the ledger once had nothing more for this session: from then on all that ends is told by
     /// `newest`.
     caught_up: bool,
-    /// Whether the ledger could not be read; the next end or acknowledgement is the time to try again.
-    stalled: bool,
+    /// Of a ledger that could not be read: when to try again, unless an end or an acknowledgement comes before.
+    retry_at: Option<Instant>,
     /// Whether a result is on its way from the ledger.
     fetching: bool,
 }
@@ -71,7 +71,7 @@ impl Session {
             work: JoinSet::new(),
             newest: runs.outbox().newest(),
             caught_up: false,
-            stalled: false,
+            retry_at: None,
             fetching: false,
             runs,
         }
@@ -97,6 +97,7 @@ impl Session {
     async fn turn(&mut self) -> Result<(), End> {
         self.send_results()?;
         self.transmit()?;
+        let timeout = self.poll_timeout();
         tokio::select! {
             arrival = self.port.next() => match arrival? {
                 Arrival::Message(message) => self.hear(&message)?,
@@ -107,12 +108,20 @@ impl Session {
                 Ok(done) => self.finish(done)?,
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             },
-            Ok(()) = self.newest.changed() => self.stalled = false,
-            () = sleep_until(self.core.poll_timeout().into()) => {
-                self.core.handle_timeout(Instant::now())?;
-            }
+            Ok(()) = self.newest.changed() => self.retry_at = None,
+            () = sleep_until(timeout.into()) => self.handle_timeout(Instant::now())?,
         }
         Ok(())
+    }
+
+    fn poll_timeout(&self) -> Instant {
+        let core = self.core.poll_timeout();
+        self.retry_at.map_or(core, |retry| retry.min(core))
+    }
+
+    fn handle_timeout(&mut self, now: Instant) -> Result<(), End> {
+        self.retry_at = self.retry_at.filter(|at| *at > now);
+        Ok(self.core.handle_timeout(now)?)
     }
 
     fn transmit(&mut self) -> Result<(), End> {
@@ -128,7 +137,7 @@ impl Session {
 
     /// Sends the results whose turn it is, as far as the window and the link's appetite go.
     fn send_results(&mut self) -> Result<(), End> {
-        while !self.fetching && !self.stalled && !self.port.is_full() {
+        while !self.fetching && self.retry_at.is_none() && !self.port.is_full() {
             let Some(after) = self.core.wants_result_after() else {
                 return Ok(());
             };
@@ -175,7 +184,7 @@ impl Session {
             AgentEvent::Cancel(run) => self.cancel(run),
             AgentEvent::Read(read) => self.read(read),
             AgentEvent::Acked(seq) => {
-                self.stalled = false;
+                self.retry_at = None;
                 self.runs.outbox().forget(seq);
                 self.runs.ledger().ack(seq);
             }
@@ -244,7 +253,7 @@ impl Session {
             Ok(Some((seq, report))) => self.core.send_result(seq, *report)?,
             Ok(None) => self.caught_up = true,
             Err(error) => {
-                self.stalled = true;
+                self.retry_at = Instant::now().checked_add(LEDGER_RETRY);
                 tracing::error!("results cannot be delivered now: {}", in_words(&error));
             }
         }
@@ -284,3 +293,6 @@ async fn say(runs: &Runs, run: RunId, answer: Answer) -> Done {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;
