@@ -34,6 +34,8 @@ pub type ReadAnswer = Result<PageReport, ReadError>;
 pub enum ReadError {
     /// The host refused: by name, and for a person.
     Refused(ReadFailure, String),
+    /// The host sent a page that is longer than any may be.
+    TooLong,
     /// Too many reads wait for the host.
     Busy,
 }

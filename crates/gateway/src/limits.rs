@@ -27,8 +27,14 @@ pub const MAX_READS: usize = 64;
 pub const BACKLOG_PAGE: u32 = 16;
 /// An open run that has not reached its host for this long is not started any more.
 pub const LATE_AFTER: Duration = Duration::from_mins(1);
-/// Text of a host that goes into a stored message.
+/// Text of a host that goes into a stored message, in characters.
 pub const MAX_HOST_TEXT: usize = 4 * 1024;
+/// What a report says besides its streams' texts, roughly in bytes: twice 256 processes with their names, and three paths.
+pub const MAX_REPORT_FACTS: usize = 128 * 1024;
+/// What stands for a process in that sum, besides its name.
+pub const REPORT_NOTE: usize = 64;
+/// A page's digest: `blake3:` and 64 digits, with room for another name.
+pub const MAX_DIGEST: usize = 128;
 
 /// Requests that wait for the database's thread.
 pub const MAX_DB_QUEUE: usize = 1024;

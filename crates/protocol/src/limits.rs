@@ -22,6 +22,9 @@ pub const ZSTD_LEVEL: i32 = 1;
 pub const MAX_SESSION_ID: usize = 64;
 /// Arguments and environment of one run, in bytes: half of what fits a message, so that escaping cannot push it over.
 pub const MAX_COMMAND_BYTES: usize = 256 * 1024;
+/// Text of one stream in a report, or of one page, in bytes: the highest ceiling that a host can be configured to. As base64
+/// a page's text is a third longer.
+pub const MAX_TEXT: usize = 256 * 1024;
 /// The free text a caller may give as the reason of a run.
 pub const MAX_REASON: usize = 1024;
 

@@ -19,7 +19,7 @@ use crate::limits::{
     BACKLOG_PAGE, MAX_COMMITS, MAX_READS, MAX_UNANSWERED, RECONNECT_SPREAD_MS,
     RECONNECT_SPREAD_PER_LINK_MS,
 };
-use crate::runs::{Runs, Ticket};
+use crate::runs::{Runs, Ticket, excess};
 use rand::RngExt;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -28,7 +28,7 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 use willcall_protocol::ids::{AgentId, RunId};
-use willcall_protocol::message::{Dispatch, Read, Refusal, ToLink};
+use willcall_protocol::message::{Dispatch, PageReport, Read, Refusal, ToLink};
 use willcall_protocol::outcome::{Cause, Report};
 use willcall_protocol::session::{GatewayEvent, GatewaySession, SessionError};
 
@@ -173,16 +173,19 @@ impl LinkLoop {
             GatewayEvent::Hello(_) => return Err(SessionError::Reopened.into()),
             GatewayEvent::Accepted { run, timeout_ms } => {
                 self.unanswered.remove(&run);
-                self.runs.accepted(self.agent, run, timeout_ms);
+                self.runs.accepted(self.agent, run, timeout_ms).await?;
             }
             GatewayEvent::Refused(refusal) => self.refused(refusal).await?,
             GatewayEvent::Finished { seq, report } => self.finished(seq, *report).await?,
-            GatewayEvent::Page { call, page } => self.answer(call, Ok(page)),
+            GatewayEvent::Page { call, page } => self.page(call, page),
             GatewayEvent::ReadFailed {
                 call,
                 reason,
                 message,
-            } => self.answer(call, Err(ReadError::Refused(reason, message))),
+            } => {
+                let message = excess::shortened(&message);
+                self.answer(call, Err(ReadError::Refused(reason, message)));
+            }
         }
         Ok(())
     }
@@ -203,11 +206,15 @@ impl LinkLoop {
         Ok(self.runs.refused(self.agent, refusal).await?)
     }
 
-    async fn finished(&mut self, seq: u64, report: Report) -> Result<(), Closing> {
+    async fn finished(&mut self, seq: u64, mut report: Report) -> Result<(), Closing> {
         self.unanswered.remove(&report.run);
         let number = i64::try_from(seq).map_err(|_| Closing::NotFinal)?;
         if !report.state.is_final() {
             return Err(Closing::NotFinal);
+        }
+        if let Some(excess) = excess::drop_from(&mut report) {
+            let (agent, run) = (self.agent, report.run);
+            tracing::warn!(%agent, %run, blame = "peer", excess, "a report breaks the protocol's bounds");
         }
         let ticket = self
             .runs
@@ -274,6 +281,15 @@ impl LinkLoop {
             call: self.last_call,
             ..read
         })?)
+    }
+
+    fn page(&mut self, call: u64, page: PageReport) {
+        if !excess::in_page(&page) {
+            return self.answer(call, Ok(page));
+        }
+        let (agent, bytes) = (self.agent, page.content.len());
+        tracing::warn!(%agent, bytes, blame = "peer", "a page breaks the protocol's bounds");
+        self.answer(call, Err(ReadError::TooLong));
     }
 
     fn answer(&mut self, call: u64, answer: ReadAnswer) {

@@ -132,6 +132,10 @@ async fn page(api: &Api, host: &HostKey, read: Read) -> Result<Json<PageReport>,
     match tokio::time::timeout(api.timeouts.read, answered).await {
         Ok(Ok(Ok(page))) => Ok(Json(page)),
         Ok(Ok(Err(ReadError::Refused(reason, message)))) => Err(failed(reason, message)),
+        Ok(Ok(Err(ReadError::TooLong))) => Err(Problem::new(
+            Code::BadAnswer,
+            "the host sent a page that is longer than any may be; the gateway dropped it",
+        )),
         Ok(Ok(Err(ReadError::Busy))) => Err(Unreachable::Busy.into()),
         // The link went away with the question.
         Ok(Err(_)) => Err(Unreachable::Offline.into()),

@@ -76,6 +76,8 @@ pub enum Code {
     Permission,
     /// The host could not read the file.
     IoError,
+    /// The host's answer breaks the protocol.
+    BadAnswer,
     /// Our own fault.
     Internal,
 }
@@ -183,6 +185,7 @@ impl Code {
                 "The host could not read the output",
                 "host",
             ),
+            Self::BadAnswer => (502, "bad_answer", "The host broke the protocol", "host"),
             Self::Internal => (500, "internal", "The gateway failed", "gateway"),
         }
     }

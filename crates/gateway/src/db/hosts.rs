@@ -1,6 +1,7 @@
 //! Hosts: who may connect, what they said last, and how far their results are committed.
 
 use super::{blob, json, json_at, uuid_at};
+use crate::runs::excess::shortened;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -19,12 +20,21 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Those of a hello.
+    /// Those of a hello, with the beginnings of its texts.
     pub fn of(hello: &Hello) -> Self {
+        let Capabilities {
+            run_as,
+            outputs,
+            max_bytes_ceiling,
+        } = &hello.capabilities;
         Self {
-            agent_version: hello.agent_version.clone(),
-            boot_id: hello.boot_id.clone(),
-            capabilities: hello.capabilities.clone(),
+            agent_version: shortened(&hello.agent_version),
+            boot_id: shortened(&hello.boot_id),
+            capabilities: Capabilities {
+                run_as: shortened(run_as),
+                outputs: shortened(outputs),
+                max_bytes_ceiling: *max_bytes_ceiling,
+            },
         }
     }
 }

@@ -1,11 +1,11 @@
 //! What hosts say of runs.
 
-use super::{Progress, Runs};
+use super::{Progress, Runs, excess};
 use crate::clock::now_ms;
 use crate::db::hosts::{self, Facts, Standing};
 use crate::db::runs::{self, Cancel, OpenRun, Stored};
 use crate::db::{Access, DbError};
-use crate::limits::{BACKLOG_PAGE, LATE_AFTER, MAX_HOST_TEXT};
+use crate::limits::{BACKLOG_PAGE, LATE_AFTER};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -48,10 +48,22 @@ impl Runs {
             .await
     }
 
-    /// The host has claimed a run.
-    pub(crate) fn accepted(&self, agent: AgentId, run: RunId, timeout_ms: Option<u64>) {
+    /// The host has claimed a run: from now on nobody may say that it was not started, only its host.
+    pub(crate) async fn accepted(
+        &self,
+        agent: AgentId,
+        run: RunId,
+        timeout_ms: Option<u64>,
+    ) -> Result<(), DbError> {
         self.board
             .publish(run, agent, Progress::Accepted(timeout_ms));
+        let work = move |c: &rusqlite::Connection| runs::accept(c, agent, run);
+        let then = move |done: Result<(), DbError>| {
+            if let Err(error) = done {
+                tracing::error!(%agent, %run, %error, "it cannot be noted that the host accepted a run");
+            }
+        };
+        self.db.submit(Access::Write, work, then).await
     }
 
     /// A run is over. Shows it to those who wait, and gives the ticket of its commit: acknowledge no earlier.
@@ -91,7 +103,7 @@ impl Runs {
                 })
                 .await;
         }
-        let message = message.chars().take(MAX_HOST_TEXT).collect();
+        let message = excess::shortened(&message);
         let now = now_ms();
         let work =
             move |c: &rusqlite::Connection| runs::refuse(c, agent, (run, cause, message), now);
@@ -129,7 +141,7 @@ impl Runs {
     }
 
     /// The next open runs of a host after `place`, noted as sent to that ledger. Those that have waited too long, and that the
-    /// host does not name as running, have to end.
+    /// host has neither accepted nor names as running, have to end.
     pub(crate) async fn backlog(
         &self,
         agent: AgentId,
@@ -143,10 +155,11 @@ impl Runs {
             let mut open = runs::open_after(c, (agent, ledger), place, BACKLOG_PAGE)?;
             for run in &mut open {
                 let id = run.dispatch.run;
+                let arrived = run.accepted || running.contains(&id);
                 match run.cancel {
                     // It was there in time after all.
-                    Some(Cancel::Late) if running.contains(&id) => run.cancel = None,
-                    None if run.created < late && !running.contains(&id) => {
+                    Some(Cancel::Late) if arrived => run.cancel = None,
+                    None if run.created < late && !arrived => {
                         runs::want_end(c, id, Cancel::Late)?;
                         run.cancel = Some(Cancel::Late);
                     }

@@ -14,6 +14,7 @@
 //! is synced first: it says that nothing will be executed, and a lost refusal would be dispatched again.
 
 mod board;
+pub(crate) mod excess;
 mod hosts;
 mod order;
 

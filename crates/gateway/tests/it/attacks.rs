@@ -16,8 +16,9 @@ use willcall_gateway::limits::MAX_HANDSHAKES;
 use willcall_gateway::pki::Ca;
 use willcall_protocol::frame::{self, Channel};
 use willcall_protocol::ids::AgentId;
-use willcall_protocol::limits::MAX_MESSAGE;
+use willcall_protocol::limits::{MAX_MESSAGE, MAX_TEXT};
 use willcall_protocol::message::{ToGateway, ToLink};
+use willcall_protocol::session::AgentEvent;
 
 /// A host that was there before the attack still gets its work done.
 async fn undisturbed(gateway: &Gateway, host: &mut Host) {
@@ -282,4 +283,57 @@ async fn one_address_cannot_hold_every_place_with_silence() {
     let mut byte = [0];
     let read = tokio::time::timeout(Duration::from_secs(5), last.read(&mut byte));
     assert!(matches!(read.await, Ok(Ok(0) | Err(_))));
+}
+
+/// A host that sends more text than any may: its run has ended, and what it sent is neither stored nor shown.
+#[tokio::test]
+async fn a_report_longer_than_allowed_keeps_its_end_and_loses_its_text() {
+    let gateway = Gateway::start().await;
+    let mut host = Host::connect(&gateway, &gateway.register("good")).await;
+    let caller = gateway.caller();
+    let body = json!({"argv": ["true"]});
+    let (answer, ()) = tokio::join!(caller.post("/v1/hosts/good/runs?wait=15", &body), async {
+        let run = host.dispatch().await.run;
+        host.finish(1, exited(run, &"x".repeat(MAX_TEXT + 1))).await;
+        assert_eq!(host.event().await, AgentEvent::Acked(1));
+    });
+    assert_eq!(answer.status, 201, "{}", answer.body);
+    assert!(answer.body.len() < 4096, "{} bytes", answer.body.len());
+    let outcome = answer.json();
+    assert_eq!(
+        (&outcome["state"], &outcome["exit_code"]),
+        (&json!("exited"), &json!(0))
+    );
+    assert_eq!(outcome["stdout"]["truncated"], json!(true));
+    let message = outcome["message"].as_str().expect("a message");
+    assert!(
+        message.contains("host") && message.contains("stdout"),
+        "{message}"
+    );
+    let stored: i64 = rusqlite::Connection::open(gateway.database())
+        .and_then(|c| c.query_row("SELECT max(length(report)) FROM runs", [], |row| row.get(0)))
+        .expect("measured");
+    assert!(stored < 4096, "{stored} bytes are stored");
+}
+
+#[tokio::test]
+async fn a_page_longer_than_allowed_is_not_passed_on() {
+    let gateway = Gateway::start().await;
+    let mut host = Host::connect(&gateway, &gateway.register("good")).await;
+    let caller = gateway.caller();
+    let (answer, ()) = tokio::join!(caller.get("/v1/hosts/good/output?path=/x"), async {
+        let AgentEvent::Read(read) = host.event().await else {
+            panic!("not a read")
+        };
+        let page = json!({"content": "x".repeat(MAX_TEXT + 1), "encoding": "utf-8", "offset": 0, "next": null,
+                "truncated": false, "total": 1, "lossy": false});
+        let page = serde_json::from_value(page).expect("a page");
+        let call = read.call;
+        host.session
+            .send(ToGateway::Page { call, page })
+            .expect("room");
+        host.flush().await;
+    });
+    answer.is_problem(502, "bad_answer", "n/a");
+    undisturbed(&gateway, &mut host).await;
 }

@@ -416,7 +416,7 @@ async fn the_largest_previews_come_through_whole() {
     let identity = gateway.register("web");
     let mut host = Host::connect(&gateway, &identity).await;
     // Each of these becomes six bytes of JSON.
-    let text: String = (0..300_000_u32)
+    let text: String = (0..262_144_u32)
         .map(|n| char::from(u8::try_from(n % 8 + 1).expect("small")))
         .collect();
     let caller = gateway.caller();
