@@ -18,6 +18,7 @@
 
 use crate::index::{IndexBuilder, LineIndex};
 use crate::limits::{FIRST_READ_CHUNK, Limits, READ_CHUNK, SNIFF_WINDOW};
+use crate::terminal::Size;
 use crate::text;
 use crate::view::Rendered;
 use serde::{Deserialize, Serialize};
@@ -70,6 +71,9 @@ pub struct Captured {
     /// say what kind of bytes these are, and have at most [`SNIFF_WINDOW`] bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendered: Option<Rendered>,
+    /// The terminal that a PTY's stream is to be read on, unless it is to be shown as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal: Option<Size>,
     /// What stands in the file.
     #[serde(flatten)]
     pub kept: Kept,
@@ -125,6 +129,7 @@ pub struct Capture {
     stored: u64,
     loss: Option<Loss>,
     viewing: Viewing,
+    terminal: Option<Size>,
     head: Vec<u8>,
     ring: Vec<u8>,
     /// Where the next byte goes in the ring.
@@ -150,6 +155,7 @@ impl Capture {
             stored: 0,
             loss: None,
             viewing: Viewing::Off,
+            terminal: None,
             head: Vec::new(),
             ring: Vec::new(),
             at: 0,
@@ -317,6 +323,7 @@ impl Capture {
             head: self.head,
             tail,
             rendered,
+            terminal: self.terminal,
             kept,
         }
     }

@@ -9,6 +9,7 @@
 //! | [`limits`] | the bounds, each with its why | none |
 //! | [`text`] | characters and lines in bytes that may not be UTF-8 | none |
 //! | [`view`] | of each line what a person would have read, and both ends of it | none |
+//! | [`terminal`] | what a person would have read on a terminal | none |
 //! | [`capture`] | bytes in; head and tail windows, exact counts and what to write out | none |
 //! | [`digest`] | the digest of stored bytes | none |
 //! | [`media`] | the type of bytes, by how they begin | none |
@@ -35,6 +36,7 @@ pub mod receipt;
 pub mod record;
 pub mod retention;
 pub mod store;
+pub mod terminal;
 pub mod text;
 pub mod turn;
 pub mod view;

@@ -259,6 +259,7 @@ mod tests {
             head: Vec::new(),
             tail: b"x\n".to_vec(),
             rendered: None,
+            terminal: None,
             kept,
         }
     }

@@ -5,6 +5,8 @@
 //!      │ no
 //!   binary?  ── yes ──► size, type and a hex dump
 //!      │ no
+//!   a PTY's? ── yes ──► the same as below, read on a model of a terminal
+//!      │ no
 //!   fits?    ── yes ──► its text, whole (from here on "text" is what a view left of it)
 //!      │ no
 //!   marker affordable? ─ yes ─► head, marker, tail (or one side and the marker)
@@ -24,6 +26,7 @@ mod binary;
 mod degraded;
 mod ends;
 mod rejected;
+mod screen;
 mod sides;
 
 pub use degraded::degraded;
@@ -62,6 +65,8 @@ pub fn preview(
         rejected::show(captured, limits)
     } else if text::is_binary(&captured.head) {
         binary::show(captured, limits, held)
+    } else if let Some(size) = captured.terminal {
+        screen::show(captured, size, limits, strategy, held)
     } else {
         through(captured, limits).unwrap_or_else(|| cut(captured, limits, strategy, held))
     };
@@ -104,25 +109,36 @@ fn cut(captured: &Captured, limits: Limits, strategy: Strategy, held: Held<'_>) 
     let head = for_head.of_beginning(ends.head, ends.whole);
     let tail = for_tail.of_end(ends.tail, ends.whole);
     let omitted = ends.omitted(head.len(), tail.len());
-    let (mut result, head_lossy) = text::decode(head);
+    let (head, head_lossy) = text::decode(head);
     let (tail, tail_lossy) = text::decode(tail);
+    Shown {
+        result: assemble(marker, &omitted, &head, &tail, limits),
+        omitted: Some(omitted),
+        lossy: head_lossy || tail_lossy,
+        view: view(captured),
+    }
+}
+
+/// Head, marker and tail in a row; if nothing of the text fits, what stands for it.
+fn assemble(
+    marker: Option<Marker<'_>>,
+    omitted: &Omitted,
+    head: &str,
+    tail: &str,
+    limits: Limits,
+) -> String {
+    let mut result = head.to_owned();
     if let Some(marker) = marker {
-        if !head.is_empty() && !head.ends_with(b"\n") {
+        if !head.is_empty() && !head.ends_with('\n') {
             result.push('\n');
         }
-        result.push_str(&marker.text(&omitted));
+        result.push_str(&marker.text(omitted));
     }
-    result.push_str(&tail);
+    result.push_str(tail);
     if result.is_empty() {
         result.push_str(ellipsis(limits));
     }
-    let lossy = head_lossy || tail_lossy;
-    Shown {
-        result,
-        omitted: Some(omitted),
-        lossy,
-        view: view(captured),
-    }
+    result
 }
 
 /// What head and tail may take: what the marker leaves, or everything on one side if there is none.

@@ -441,6 +441,7 @@ mod tests {
             head: head.to_vec(),
             tail: tail.to_vec(),
             rendered: None,
+            terminal: None,
             kept: Kept::NotNeeded,
         };
         FromRunner::Finished(Box::new(RunResult {

@@ -325,6 +325,7 @@ mod tests {
                 head,
                 tail: Vec::new(),
                 rendered: None,
+                terminal: None,
                 kept,
             },
         )

@@ -3,6 +3,7 @@
 
 use super::{Capture, Policy};
 use crate::limits::SNIFF_WINDOW;
+use crate::terminal::Size;
 use crate::text;
 use crate::view::{Before, Change, Mode, Rendered, Rendering, first_change};
 
@@ -34,6 +35,16 @@ impl Capture {
             (Mode::Raw, _) | (_, Policy::Reject) => Viewing::Off,
             (Mode::Auto, _) => Viewing::Idle { held_cr: false },
         };
+        self
+    }
+
+    /// Captures what a PTY's stream is: bytes for a terminal of this size, that are in a file from the
+    /// first one on. To be said before it. The line-local view is not for them.
+    #[must_use]
+    pub fn on_terminal(mut self, size: Size, mode: Mode) -> Self {
+        self.viewing = Viewing::Off;
+        self.rule.from_start = true;
+        self.terminal = (mode == Mode::Auto).then_some(size);
         self
     }
 

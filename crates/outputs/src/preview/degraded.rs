@@ -9,11 +9,13 @@
 //! ```
 
 use super::ends::Ends;
-use super::{Place, Shown, all_omitted, binary, receipt, through, view};
+use super::sides::Side;
+use super::{Place, Shown, all_omitted, binary, receipt, screen, through, view};
 use crate::capture::Captured;
 use crate::limits::{DEGRADED_MARK, DEGRADED_TEXT, Limits};
 use crate::marker::{Cost, Held, count};
 use crate::receipt::{Receipt, View};
+use crate::terminal::Model;
 use crate::text;
 
 /// Makes the result again with at most `room` bytes, 0 for its fields only. Beside that the call's own
@@ -32,7 +34,12 @@ fn begin(captured: &Captured, limits: Limits, held: Held<'_>) -> Shown {
     if text::is_binary(&captured.head) {
         return binary::show(captured, limits, held);
     }
-    through(captured, limits).unwrap_or_else(|| beginning(captured, limits, held))
+    let Some(size) = captured.terminal else {
+        return through(captured, limits).unwrap_or_else(|| beginning(captured, limits, held));
+    };
+    let mut model = Model::new(size);
+    screen::through(captured, &mut model, limits)
+        .unwrap_or_else(|| beginning_on(captured, &mut model, limits, held))
 }
 
 fn fields_only(captured: &Captured) -> Shown {
@@ -48,25 +55,51 @@ fn fields_only(captured: &Captured) -> Shown {
 /// The beginning of a text that does not fit, on whole characters, and its mark.
 fn beginning(captured: &Captured, limits: Limits, held: Held<'_>) -> Shown {
     let form = Form::choose(captured, limits, held);
-    let cost = form.map_or(0, |form| form.cost(captured, held).bytes);
-    let lines = limits.max_lines() as usize - usize::from(form.is_some());
-    let bytes = (limits.max_bytes() as usize - cost).min(DEGRADED_TEXT);
+    let Side { bytes, lines } = form_leaves(form, captured, limits, held);
     let ends = Ends::of(captured);
     let head = first(ends.head, bytes, lines);
+    let (text, lossy) = text::decode(head);
     let omitted = ends.omitted(head.len(), 0);
-    let (mut result, lossy) = text::decode(head);
-    if let Some(form) = form {
-        if !head.is_empty() && !head.ends_with(b"\n") {
-            result.push('\n');
-        }
-        result.push_str(&form.text(omitted.bytes, held));
-    }
     Shown {
-        result,
+        result: marked(text, form, omitted.bytes, held),
         omitted: Some(omitted),
         lossy,
         view: view(captured),
     }
+}
+
+/// The same of what a terminal shows.
+fn beginning_on(captured: &Captured, model: &mut Model, limits: Limits, held: Held<'_>) -> Shown {
+    let form = Form::choose(captured, limits, held);
+    let side = form_leaves(form, captured, limits, held);
+    let ends = Ends::of_bytes(captured);
+    let head = screen::beginning(model, &ends, side);
+    let (lossy, omitted) = (head.is_lossy(), ends.omitted(head.bytes.len(), 0));
+    Shown {
+        result: marked(head.text, form, omitted.bytes, held),
+        omitted: Some(omitted),
+        lossy,
+        view: View::Rendered,
+    }
+}
+
+/// What a mark leaves for the text.
+fn form_leaves(form: Option<Form>, captured: &Captured, limits: Limits, held: Held<'_>) -> Side {
+    let cost = form.map_or(0, |form| form.cost(captured, held).bytes);
+    Side {
+        bytes: (limits.max_bytes() as usize - cost).min(DEGRADED_TEXT),
+        lines: limits.max_lines() as usize - usize::from(form.is_some()),
+    }
+}
+
+fn marked(mut text: String, form: Option<Form>, omitted: u64, held: Held<'_>) -> String {
+    if let Some(form) = form {
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(&form.text(omitted, held));
+    }
+    text
 }
 
 /// The longest prefix of so many lines whose text is so many bytes.

@@ -17,6 +17,7 @@ fn captured(stream: &[u8], kept: Kept) -> Captured {
         head: stream.to_vec(),
         tail: Vec::new(),
         rendered: None,
+        terminal: None,
         kept,
     }
 }
