@@ -2,6 +2,7 @@
 
 use super::{blob, hosts, json, json_at, unreadable, uuid_at};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::time::{Duration, UNIX_EPOCH};
 use uuid::Uuid;
 use willcall_protocol::ids::{AgentId, RunId, SessionId};
 use willcall_protocol::message::Dispatch;
@@ -33,6 +34,8 @@ pub enum Cancel {
     Late,
 }
 
+/// Why a run is lost that its host accepted once and refuses now.
+const DENIED: &str = "The host had accepted this run and now refuses it as one that it does not know; it may have run.";
 /// Why a run is lost whose host has another ledger now.
 const FORGOTTEN: &str =
     "The host came back without its memory of this run (another ledger); it may have run.";
@@ -50,6 +53,8 @@ pub struct OpenRun {
     pub created: i64,
     /// Whether it may have been put on a link before.
     pub sent: bool,
+    /// Whether its host said that it would execute it.
+    pub accepted: bool,
 }
 
 /// What became of a result.
@@ -89,6 +94,15 @@ pub fn insert(
     Ok(stored == 1)
 }
 
+/// Notes that the host of an open run said that it would execute it.
+pub fn accept(c: &Connection, host: AgentId, run: RunId) -> rusqlite::Result<()> {
+    let sql = "UPDATE runs SET accepted = 1
+               WHERE run = ?1 AND host = ?2 AND finished IS NULL AND NOT accepted";
+    c.prepare_cached(sql)?
+        .execute(params![blob(run.0), blob(host.0)])
+        .map(drop)
+}
+
 /// Notes that an open run goes to the ledger `to` instead of `from`, where it was never sent; false if it does not stand so.
 pub fn redirect(c: &Connection, run: RunId, from: Uuid, to: Uuid) -> rusqlite::Result<bool> {
     let sql = "UPDATE runs SET ledger = ?3 WHERE run = ?1 AND ledger IS ?2 AND finished IS NULL";
@@ -120,6 +134,39 @@ pub fn lose(
             Ok(report)
         })
         .collect()
+}
+
+/// Ends open runs, at most `limit` of them, that were asked for before that time and whose host was last heard of before it.
+/// Gives their hosts and reports.
+pub fn give_up(
+    c: &Connection,
+    before: i64,
+    limit: u32,
+    now: i64,
+) -> rusqlite::Result<Vec<(AgentId, Report)>> {
+    let sql = "SELECT run, host, runs.session, coalesce(last_seen, 0) FROM runs JOIN hosts ON agent = host
+               WHERE finished IS NULL AND runs.created < ?1 AND coalesce(last_seen, 0) < ?1 LIMIT ?2";
+    let mut statement = c.prepare_cached(sql)?;
+    let rows = statement.query_map(params![before, limit], |row| {
+        let (run, host) = (RunId(uuid_at(row, 0)?), AgentId(uuid_at(row, 1)?));
+        Ok((
+            host,
+            lost(run, session(row, 2)?, &not_heard_of(row.get(3)?)),
+        ))
+    })?;
+    let open: Vec<(AgentId, Report)> = rows.collect::<rusqlite::Result<_>>()?;
+    for (_, report) in &open {
+        end(c, report, now)?;
+    }
+    Ok(open)
+}
+
+fn not_heard_of(since_ms: i64) -> String {
+    let since = Duration::from_millis(u64::try_from(since_ms).unwrap_or(0));
+    let since = humantime::format_rfc3339_seconds(UNIX_EPOCH + since);
+    format!(
+        "The host has not been heard of since {since}; whether it executed the run, and how that ended, nobody knows."
+    )
 }
 
 /// Finds a run.
@@ -172,30 +219,25 @@ pub fn finish(
 }
 
 /// Stores that the host refused a run and executed nothing for it; gives the report, or none if the run is over or another
-/// host's.
+/// host's. A host that had accepted it before has lost its memory of it: then nobody knows what was executed.
 pub fn refuse(
     c: &Connection,
     host: AgentId,
     (run, cause, message): (RunId, Cause, String),
     now: i64,
 ) -> rusqlite::Result<Option<Report>> {
-    let open = "SELECT session, cancel FROM runs WHERE run = ?1 AND host = ?2 AND finished IS NULL";
-    let found: Option<(SessionId, Option<Cancel>)> = c
+    let open = "SELECT session, cancel, accepted FROM runs
+                WHERE run = ?1 AND host = ?2 AND finished IS NULL";
+    let found: Option<(SessionId, Option<Cancel>, bool)> = c
         .prepare_cached(open)?
         .query_row(params![blob(run.0), blob(host.0)], |row| {
-            Ok((session(row, 0)?, cancel(row, 1)?))
+            Ok((session(row, 0)?, cancel(row, 1)?, row.get(2)?))
         })
         .optional()?;
-    let Some((session, cancel)) = found else {
-        return Ok(None);
-    };
-    let mut report = Report::bare(run, session, RunState::Refused);
-    (report.cause, report.message) = match (cause, cancel) {
-        (Cause::CanceledBefore, Some(Cancel::Late)) => {
-            let late = "The run did not reach its host in time, and was not started.";
-            (Some(Cause::Expired), Some(late.into()))
-        }
-        _ => (Some(cause), Some(message)),
+    let report = match found {
+        None => return Ok(None),
+        Some((session, _, true)) => lost(run, session, DENIED),
+        Some((session, cancel, false)) => refused(run, session, (cause, message), cancel),
     };
     end(c, &report, now)?;
     Ok(Some(report))
@@ -206,6 +248,23 @@ fn end(c: &Connection, report: &Report, now: i64) -> rusqlite::Result<()> {
     c.prepare_cached(sql)?
         .execute(params![blob(report.run.0), json(report)?, now])
         .map(drop)
+}
+
+fn refused(
+    run: RunId,
+    session: SessionId,
+    (cause, message): (Cause, String),
+    cancel: Option<Cancel>,
+) -> Report {
+    let mut report = Report::bare(run, session, RunState::Refused);
+    (report.cause, report.message) = match (cause, cancel) {
+        (Cause::CanceledBefore, Some(Cancel::Late)) => {
+            let late = "The run did not reach its host in time, and was not started.";
+            (Some(Cause::Expired), Some(late.into()))
+        }
+        _ => (Some(cause), Some(message)),
+    };
+    report
 }
 
 fn lost(run: RunId, session: SessionId, why: &str) -> Report {
@@ -243,7 +302,7 @@ pub fn open_after(
     place: i64,
     limit: u32,
 ) -> rusqlite::Result<Vec<OpenRun>> {
-    let sql = "SELECT rowid, body, cancel, created, ledger IS NOT NULL FROM runs
+    let sql = "SELECT rowid, body, cancel, created, ledger IS NOT NULL, accepted FROM runs
                WHERE host = ?1 AND finished IS NULL AND rowid > ?2 AND body IS NOT NULL
                    AND (ledger IS NULL OR ledger IS ?4)
                ORDER BY rowid LIMIT ?3";
@@ -256,6 +315,7 @@ pub fn open_after(
             cancel: cancel(row, 2)?,
             created: row.get(3)?,
             sent: row.get(4)?,
+            accepted: row.get(5)?,
         })
     })?;
     rows.collect()

@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use uuid::Uuid;
 use willcall_protocol::ids::RunId;
+use willcall_protocol::outcome::Cause;
 use willcall_protocol::session::AgentEvent;
 
 const FIRST: Uuid = Uuid::from_u128(1);
@@ -118,4 +119,35 @@ async fn what_was_never_sent_goes_to_any_ledger() {
     gateway.links(0).await;
     let _host = connect(&gateway, &identity, FIRST).await;
     is_lost(&outcome(&gateway, run).await);
+}
+
+/// It is in nobody's list while its result is on its way, and its host may need a day for it.
+#[tokio::test]
+async fn a_run_that_was_accepted_is_not_ended_for_being_late() {
+    let gateway = Gateway::start().await;
+    let identity = gateway.register("web");
+    let mut host = connect(&gateway, &identity, FIRST).await;
+    let run = begin(&gateway).await;
+    host.dispatch().await;
+    host.accept(run).await;
+    // Whatever is acknowledged came after it.
+    let other = RunId(Uuid::from_u128(9));
+    host.finish(1, exited(other, "")).await;
+    assert_eq!(host.event().await, AgentEvent::Acked(1));
+    drop(host);
+    gateway.links(0).await;
+    age(&gateway);
+    let gateway = gateway.restart().await;
+    let mut host = connect(&gateway, &identity, FIRST).await;
+    // No cancel before it.
+    assert_eq!(host.dispatch().await.run, run);
+    // The same ledger without its row: a disk that was set back.
+    host.refuse(run, Cause::CanceledBefore).await;
+    is_lost(&outcome(&gateway, run).await);
+}
+
+fn age(gateway: &Gateway) {
+    let database = Connection::open(gateway.database()).expect("opened");
+    let aged = database.execute("UPDATE runs SET created = created - 120000", []);
+    assert_eq!(aged.expect("aged"), 2);
 }
