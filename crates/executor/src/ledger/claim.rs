@@ -3,8 +3,8 @@
 /// What the ledger knows of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// The hash of the body that was claimed.
-    pub body_hash: [u8; 32],
+    /// The hash of the body that was claimed, if it can be read: without it every body passes for the first one.
+    pub body_hash: Option<[u8; 32]>,
     /// The timeout that was promised, in milliseconds.
     pub timeout_ms: u64,
     /// The number of its result, once it is over.
@@ -54,7 +54,9 @@ pub enum Verdict {
 pub fn decide(claim: &Claim, known: Option<&Known>, canceled: bool, now_ms: u64) -> Verdict {
     match (known, claim.not_after_ms) {
         // An id stands for its first body, whatever became of that.
-        (Some(known), _) if known.body_hash != claim.body_hash => Verdict::Conflict,
+        (Some(known), _) if known.body_hash.is_some_and(|hash| hash != claim.body_hash) => {
+            Verdict::Conflict
+        }
         // A duplicate gets the first one's answer, however late and however busy we are.
         (
             Some(Known {
@@ -89,7 +91,7 @@ mod tests {
     };
 
     const KNOWN: Known = Known {
-        body_hash: [1; 32],
+        body_hash: Some([1; 32]),
         timeout_ms: 9,
         finished: None,
     };
@@ -159,6 +161,16 @@ mod tests {
             500,
             Verdict::Finished { seq: 3 },
         );
+    }
+
+    #[test]
+    fn a_row_without_its_hash_is_known_all_the_same() {
+        let known = Known {
+            body_hash: None,
+            ..KNOWN
+        };
+        let expected = Verdict::Unfinished { timeout_ms: 9 };
+        check(CLAIM, Some(known), false, 0, expected);
     }
 
     #[test]

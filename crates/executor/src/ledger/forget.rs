@@ -96,8 +96,10 @@ impl Tables {
                  SELECT run FROM results WHERE seq > (SELECT acked FROM meta)",
             )
             .and_then(|mut select| {
-                let run = |row: &Row<'_>| Ok(Uuid::from_bytes(row.get(0)?));
-                select.query_map([], run)?.collect()
+                // One without an id has no outputs either.
+                let run = |row: &Row<'_>| Ok(row.get(0).map(Uuid::from_bytes).ok());
+                let runs = select.query_map([], run)?;
+                runs.filter_map(Result::transpose).collect()
             })
             .map_err(unreadable)
     }

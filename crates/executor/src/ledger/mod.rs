@@ -6,12 +6,14 @@
 //! |---|---|---|
 //! | [`claim`] | what a dispatch comes to | none |
 //! | `tables` | the tables, and every statement on them | SQLite |
+//! | `rows` | runs and results as they are read back | SQLite |
 //! | `forget` | what it forgets, and when | SQLite |
 //! | `writer` | the thread: many requests, one commit | SQLite |
 
 pub mod claim;
 mod error;
 mod forget;
+mod rows;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -20,7 +22,8 @@ mod writer;
 pub use error::LedgerError;
 pub(crate) use error::in_words;
 pub use forget::Forgotten;
-pub use tables::{Identity, NewRun, Standing, Unfinished};
+pub use rows::Unfinished;
+pub use tables::{Identity, NewRun, Standing};
 
 use crate::limits::MAX_LEDGER_QUEUE;
 use claim::Verdict;

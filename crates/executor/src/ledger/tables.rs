@@ -72,19 +72,6 @@ pub struct NewRun {
     pub now_ms: u64,
 }
 
-/// A run that is claimed and not over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfinished {
-    /// What was asked.
-    pub dispatch: Dispatch,
-    /// The timeout that applies, in milliseconds.
-    pub timeout_ms: u64,
-    /// When it was claimed, in milliseconds since 1970.
-    pub accepted_ms: u64,
-    /// The boot of the host that it was claimed in.
-    pub boot_id: String,
-}
-
 /// What is known of a run by its id alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
@@ -280,48 +267,6 @@ impl Tables {
         })
     }
 
-    /// The first result after `seq`.
-    pub(super) fn result_after(&self, seq: u64) -> Result<Option<(u64, Report)>, LedgerError> {
-        self.result(
-            "SELECT seq, report FROM results WHERE seq > ?1 ORDER BY seq LIMIT 1",
-            seq,
-        )
-    }
-
-    /// One result.
-    pub(super) fn result_at(&self, seq: u64) -> Result<Option<(u64, Report)>, LedgerError> {
-        self.result("SELECT seq, report FROM results WHERE seq = ?1", seq)
-    }
-
-    pub(super) fn unfinished(&self) -> Result<Vec<Unfinished>, LedgerError> {
-        let rows: Vec<(String, i64, i64, String)> = self
-            .connection
-            .prepare(
-                "SELECT dispatch, timeout_ms, accepted_ms, boot_id FROM runs
-                 WHERE seq IS NULL ORDER BY run",
-            )
-            .and_then(|mut select| {
-                let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
-                select.query_map([], row)?.collect()
-            })
-            .map_err(unreadable)?;
-        let entry = |(dispatch, timeout_ms, accepted_ms, boot_id): (String, i64, i64, String)| {
-            let dispatch =
-                serde_json::from_str(&dispatch).map_err(|source| LedgerError::Entry {
-                    run: "(unfinished)".into(),
-                    source,
-                })?;
-            let (timeout_ms, accepted_ms) = (unsigned(timeout_ms), unsigned(accepted_ms));
-            Ok(Unfinished {
-                dispatch,
-                timeout_ms,
-                accepted_ms,
-                boot_id,
-            })
-        };
-        rows.into_iter().map(entry).collect()
-    }
-
     /// Makes the disk full after that many pages.
     #[cfg(test)]
     pub(super) fn limit_pages(&self, pages: u32) {
@@ -382,7 +327,7 @@ impl Tables {
         let known = |row: &Row<'_>| {
             let finished: Option<i64> = row.get(2)?;
             Ok(Known {
-                body_hash: row.get(0)?,
+                body_hash: row.get(0).ok(),
                 timeout_ms: unsigned(row.get(1)?),
                 finished: finished.map(unsigned),
             })
@@ -398,26 +343,6 @@ impl Tables {
             .prepare_cached("SELECT 1 FROM tombstones WHERE run = ?1")
             .and_then(|mut select| select.exists([run.0.as_bytes()]))
             .map_err(unreadable)
-    }
-
-    fn result(&self, sql: &str, seq: u64) -> Result<Option<(u64, Report)>, LedgerError> {
-        let found: Option<(i64, String)> = self
-            .connection
-            .prepare_cached(sql)
-            .and_then(|mut select| {
-                select
-                    .query_row([signed(seq)], |row| Ok((row.get(0)?, row.get(1)?)))
-                    .optional()
-            })
-            .map_err(unreadable)?;
-        let Some((seq, json)) = found else {
-            return Ok(None);
-        };
-        let report = serde_json::from_str(&json).map_err(|source| LedgerError::Entry {
-            run: format!("(result {seq})"),
-            source,
-        })?;
-        Ok(Some((unsigned(seq), report)))
     }
 
     pub(super) fn connection(&self) -> &Connection {
@@ -483,6 +408,6 @@ pub(super) fn signed(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-fn unsigned(n: i64) -> u64 {
+pub(super) fn unsigned(n: i64) -> u64 {
     u64::try_from(n).unwrap_or(0)
 }

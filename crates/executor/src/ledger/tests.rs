@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use uuid::Uuid;
 use willcall_protocol::ids::SessionId;
 use willcall_protocol::message::{Dispatch, LimitsAsked, StrategyAsked, ViewAsked};
-use willcall_protocol::outcome::RunState;
+use willcall_protocol::outcome::{Cause, RunState};
 
 fn new_run(n: u8, body: u8, not_after_ms: Option<u64>, now_ms: u64, may_start: bool) -> NewRun {
     let dispatch = Dispatch {
@@ -297,6 +297,70 @@ fn result_numbers_rise_and_jump_after_a_reboot() {
         .expect("read")
         .map(|(seq, report)| (seq, report.run));
     assert_eq!(after, Some((3 + SEQ_GAP + 1, run(3))));
+}
+
+/// Changes an open ledger's rows behind its back.
+fn spoil(dir: &TempDir, sql: &str) {
+    let path = dir.path().join("ledger.db");
+    let connection = rusqlite::Connection::open(path).expect("opens");
+    connection.execute_batch(sql).expect("written");
+}
+
+#[test]
+fn a_row_that_cannot_be_read_holds_up_no_other() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let mut tables = open(&dir, "boot");
+    (1..=8).for_each(|n| assert_eq!(claim(&mut tables, &plain(n)), Verdict::First));
+    (5..=8).for_each(|n| drop(finish(&mut tables, n)));
+    drop(tables);
+    spoil(
+        &dir,
+        "UPDATE runs SET dispatch = '{', body_hash = x'00', session = 'mine' WHERE substr(run, 16) = x'02';
+         UPDATE runs SET run = x'03' WHERE substr(run, 16) = x'03';
+         UPDATE runs SET session = 'mine' WHERE substr(run, 16) = x'05';
+         UPDATE results SET report = CAST(x'ff' AS TEXT) WHERE seq = 1;
+         UPDATE results SET report = '', run = x'00' WHERE seq = 2;",
+    );
+    let mut tables = open(&dir, "boot");
+    let unfinished = tables.unfinished().expect("read");
+    let told: Vec<_> = unfinished
+        .iter()
+        .map(|one| {
+            (
+                one.dispatch.run,
+                one.dispatch.session.as_str(),
+                one.fault.is_some(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (run(1), "default", false),
+            (run(2), "mine", true),
+            (run(4), "default", false)
+        ]
+    );
+    let (seq, lost) = tables.result_after(0).expect("read").expect("there");
+    assert_eq!((seq, lost.run, lost.session.as_str()), (1, run(5), "mine"));
+    assert_eq!(
+        (lost.state, lost.cause),
+        (RunState::Lost, Some(Cause::OutcomeUnknown))
+    );
+    let message = lost.message.expect("there");
+    assert!(
+        message.contains("ledger") && message.contains("cannot be read"),
+        "{message}"
+    );
+    let next = tables.result_after(1).expect("read").expect("there");
+    assert_eq!((next.0, next.1.run), (3, run(7)));
+    assert_eq!(tables.result_at(2).expect("read"), None);
+    assert_eq!(
+        claim(&mut tables, &plain(2)),
+        Verdict::Unfinished { timeout_ms: 7 }
+    );
+    assert_eq!(finish(&mut tables, 2), 5);
+    assert_eq!(tables.unsettled().expect("read").len(), 6);
 }
 
 #[test]

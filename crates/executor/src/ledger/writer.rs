@@ -4,7 +4,8 @@
 use super::claim::Verdict;
 use super::error::{LedgerError, in_words};
 use super::forget::Forgotten;
-use super::tables::{Durability, NewRun, Standing, Tables, Unfinished};
+use super::rows::Unfinished;
+use super::tables::{Durability, NewRun, Standing, Tables};
 use crate::limits::{MAX_LEDGER_BATCH, SYNC_WITHIN};
 use std::collections::BTreeSet;
 use std::sync::Arc;

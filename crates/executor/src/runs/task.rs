@@ -34,6 +34,8 @@ pub(super) struct Task {
     /// What its turn lets out of its results.
     pass: Pass,
     line: Option<Line>,
+    /// Why the ledger does not say what was asked.
+    fault: Option<String>,
     /// Tells, if it does, that the spawner forked no runner.
     failure: Option<oneshot::Receiver<SpawnError>>,
 }
@@ -70,7 +72,10 @@ impl Task {
         };
         let previews = place.runs.outputs().previews;
         let order = Order::remembered(one.dispatch, one.timeout_ms, previews);
-        Self::new(place, order, one.accepted_ms, machine)
+        Self {
+            fault: one.fault,
+            ..Self::new(place, order, one.accepted_ms, machine)
+        }
     }
 
     /// Drives the run to its end in the ledger.
@@ -99,6 +104,7 @@ impl Task {
             machine,
             pass,
             line: None,
+            fault: None,
             failure: None,
         }
     }
@@ -268,6 +274,9 @@ impl Task {
             _ => None,
         };
         let parcels = &self.place.runs.parcels;
+        if let Some(fault) = &self.fault {
+            finished.report.message = Some(with_fault(finished.report.message.take(), fault));
+        }
         keep_within(&mut self.pass, &mut finished, result, &self.order, parcels).await;
         (finished.report, finished.stored.into_keys().collect())
     }
@@ -352,6 +361,15 @@ fn mention_files(finished: &mut Finished, store: &Store) {
             message.push_str(&store.path_of(&key).to_string_lossy());
         }
     }
+}
+
+/// Of a run whose row in the ledger does not say what was asked, the caller hears that, too.
+fn with_fault(message: Option<String>, fault: &str) -> String {
+    let before = message.map_or_else(String::new, |message| message + "; ");
+    format!(
+        "{before}the row of this host's ledger that says what was asked cannot be read ({fault}): the \
+         default limits apply"
+    )
 }
 
 fn write_record(store: &Store, finished: &Finished, created_ms: u64) {

@@ -155,6 +155,56 @@ fn a_runner_killed_while_the_executor_is_down_leaves_a_lost_run() {
 }
 
 #[test]
+fn rows_of_the_ledger_that_cannot_be_read_cost_no_other_run_anything() {
+    let mut host = Host::start();
+    let mut gateway = host.connect();
+    let (spoiled, sound) = (command(&["echo", "1"]), command(&["echo", "2"]));
+    for asked in [&spoiled, &sound] {
+        gateway.run(asked.clone());
+    }
+    let going = [
+        shell("echo a; exec sleep 600"),
+        shell("echo b; exec sleep 600"),
+    ];
+    for asked in &going {
+        gateway.dispatch(asked.clone());
+        gateway.accepted(asked.run);
+        host.runner_of(asked.run);
+    }
+    host.stop_executor();
+    let ledger = rusqlite::Connection::open(host.path("state/ledger.db")).unwrap();
+    let changed = [
+        ledger.execute("UPDATE results SET report = '{' WHERE seq = 1", []),
+        ledger.execute(
+            "UPDATE runs SET dispatch = '' WHERE run = ?1",
+            [going[0].run.0.as_bytes()],
+        ),
+    ];
+    assert_eq!(changed, [Ok(1), Ok(1)]);
+    drop(ledger);
+    host.start_executor();
+    let mut gateway = host.connect();
+    assert_eq!(gateway.hello.running.len(), 2);
+    let (seq, report) = gateway.finished(spoiled.run);
+    assert_eq!(
+        (seq, report.state, report.cause),
+        (1, RunState::Lost, Some(Cause::OutcomeUnknown))
+    );
+    let unreadable = "of this host's ledger that says";
+    assert!(report.message.unwrap().contains(unreadable));
+    assert_eq!(gateway.finished(sound.run).1.stdout.unwrap().result, "2\n");
+    for (asked, text) in going.iter().zip(["a\n", "b\n"]) {
+        gateway.cancel(asked.run);
+        let (_, report) = gateway.finished(asked.run);
+        assert_eq!(
+            (report.state, report.stdout.unwrap().result.as_str()),
+            (RunState::Canceled, text)
+        );
+        assert_eq!(report.message.unwrap().contains(unreadable), text == "a\n");
+    }
+}
+
+#[test]
 fn a_spawner_that_is_gone_is_named_and_a_new_one_is_found() {
     let mut host = Host::start();
     let mut gateway = host.connect();
