@@ -158,6 +158,15 @@ impl Fleet {
             .tell(command)
     }
 
+    /// When each connected host was last heard of, in milliseconds since 1970.
+    pub(crate) fn last_heard(&self) -> Vec<(AgentId, i64)> {
+        let links = self.links();
+        let heard = links.by_agent.iter();
+        heard
+            .map(|(agent, link)| (*agent, link.last_heard()))
+            .collect()
+    }
+
     /// How many links there are.
     pub fn len(&self) -> usize {
         self.links().by_agent.len()

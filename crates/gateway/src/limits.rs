@@ -46,6 +46,10 @@ pub const DB_BUSY: Duration = Duration::from_secs(5);
 pub const KEEP_RUNS: Duration = Duration::from_hours(7 * 24);
 /// How often those that are older are looked for.
 pub const SWEEP_EVERY: Duration = Duration::from_hours(1);
+/// An open run whose host was not heard of for this long is lost: hosts keep a result that nobody took for a week.
+pub const GIVE_UP_AFTER: Duration = Duration::from_hours(7 * 24);
+/// So many of them are ended in one transaction, so that others get their turn.
+pub const GIVE_UP_PAGE: u32 = 256;
 
 /// A request's body: arguments and environment at their largest, escaped.
 pub const MAX_BODY: usize = 1024 * 1024;

@@ -81,11 +81,11 @@ impl Server {
     ) -> Result<(), ServerError> {
         let runs = Runs::new(self.db.clone(), self.fleet, shutdown.clone());
         let hosts = Reception::new(self.tls, runs.clone(), self.timeouts, shutdown.clone());
-        let callers = Api::new(runs, self.tokens, self.timeouts);
+        let callers = Api::new(runs.clone(), self.tokens, self.timeouts);
         let mut services = JoinSet::new();
         services.spawn(hosts.serve(agents));
         services.spawn(callers.serve(api, shutdown.clone()));
-        services.spawn(sweep(self.db.clone(), shutdown.clone()));
+        services.spawn(sweep(runs, shutdown.clone()));
         let gone = tokio::select! {
             () = shutdown.cancelled() => false,
             () = self.db.closed() => true,
@@ -119,22 +119,28 @@ async fn drain(mut services: JoinSet<()>, timeouts: Timeouts) {
     }
 }
 
-/// Forgets old runs, at the start and every hour.
-async fn sweep(db: Db, shutdown: CancellationToken) {
-    let keep = i64::try_from(KEEP_RUNS.as_millis()).unwrap_or(i64::MAX);
+/// Forgets old runs, at the start and every hour, and gives up those whose hosts are gone. That not at the start: hosts need
+/// the time to come back to a gateway that was away itself.
+async fn sweep(runs: Runs, shutdown: CancellationToken) {
     loop {
-        let before = now_ms().saturating_sub(keep);
-        match db
-            .call(Access::Write, move |c| db::runs::sweep(c, before))
-            .await
-        {
-            Ok(0) => {}
-            Ok(forgotten) => tracing::info!(forgotten, "old runs are forgotten"),
-            Err(error) => tracing::error!(?error, "old runs cannot be forgotten"),
-        }
+        forget(&runs.db).await;
         tokio::select! {
             () = shutdown.cancelled() => return,
             () = tokio::time::sleep(SWEEP_EVERY) => {}
         }
+        if let Err(error) = runs.give_up(now_ms()).await {
+            tracing::error!(?error, "runs of hosts that are gone cannot be given up");
+        }
+    }
+}
+
+async fn forget(db: &Db) {
+    let keep = i64::try_from(KEEP_RUNS.as_millis()).unwrap_or(i64::MAX);
+    let before = now_ms().saturating_sub(keep);
+    let forgotten = db.call(Access::Write, move |c| db::runs::sweep(c, before));
+    match forgotten.await {
+        Ok(0) => {}
+        Ok(forgotten) => tracing::info!(forgotten, "old runs are forgotten"),
+        Err(error) => tracing::error!(?error, "old runs cannot be forgotten"),
     }
 }

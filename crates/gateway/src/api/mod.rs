@@ -97,12 +97,11 @@ impl Api {
 /// What one caller does wrong, or we for it, is no matter of the others'.
 fn finished(done: Result<hyper::Result<()>, JoinError>) {
     match done {
-        Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "a caller's connection ended early"),
         Err(error) if error.is_panic() => {
             tracing::error!(%error, "a caller's connection panicked: this is a fault of the gateway");
         }
-        Err(_) => {}
+        Ok(Ok(())) | Err(_) => {}
     }
 }
 

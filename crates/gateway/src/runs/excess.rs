@@ -126,7 +126,7 @@ mod tests {
         report
     }
 
-    fn stream(text: String) -> StreamReport {
+    fn stream(text: &str) -> StreamReport {
         serde_json::from_value(serde_json::json!({
             "result": text, "truncated": false, "total_size": 300_000, "total_lines": 5, "omitted": null,
             "file_path": "/a", "output": "x/stdout", "digest": "blake3:0", "complete": true, "dropped_bytes": 0,
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn what_keeps_to_the_bounds_is_left_as_it_is() {
         let mut report = report();
-        report.stdout = Some(stream("x".repeat(MAX_TEXT)));
+        report.stdout = Some(stream(&"x".repeat(MAX_TEXT)));
         report.message = Some("because".into());
         let note = ProcessNote {
             pid: 1,
@@ -155,8 +155,8 @@ mod tests {
     fn one_byte_too_many_costs_the_whole_text_and_nothing_else() {
         let mut report = report();
         report.message = Some("because".into());
-        report.stdout = Some(stream("short".into()));
-        report.stderr = Some(stream("x".repeat(MAX_TEXT + 1)));
+        report.stdout = Some(stream("short"));
+        report.stderr = Some(stream(&"x".repeat(MAX_TEXT + 1)));
         let said = drop_from(&mut report).expect("too long");
         assert!(said.contains("stderr") && said.contains("262145"), "{said}");
         assert_eq!(report.message, Some(format!("because {said}")));
@@ -187,7 +187,7 @@ mod tests {
             |report, text| {
                 report.stdout = Some(StreamReport {
                     file_path: Some(text),
-                    ..stream("kept by nobody".into())
+                    ..stream("kept by nobody")
                 });
             },
             |report, text| report.ended[0].name = text,

@@ -3,6 +3,7 @@
 //! ```text
 //! submit ──► stored ──► dispatched ──► accepted ──► over          (result: queued for the database, published, committed, acknowledged)
 //!    │                       └───────────┴────────► refused       (committed, then published)
+//!    │                       └─────────────────────► lost          (the host came back with another ledger, or not for a week)
 //!    ├─► known: the first one's outcome
 //!    └─► conflict, offline, busy: nothing stored, nothing sent
 //! ```
@@ -13,6 +14,7 @@
 //! it is on a link, so one that never left may be lost, too: that is the side to err on. A result may be shown before its sync: until it is acknowledged the host has it, too, and it is final. A refusal
 //! is synced first: it says that nothing will be executed, and a lost refusal would be dispatched again.
 
+mod absent;
 mod board;
 pub(crate) mod excess;
 mod hosts;
