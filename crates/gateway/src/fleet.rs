@@ -1,6 +1,7 @@
 //! On which process the link of a host hangs. Today that is always this one; this is the only module that knows.
 //!
-//! Exactly one link per agent is live: a newer one fences the older.
+//! Exactly one link per agent is live: a newer one fences the older. One with another ledger has to ask first whether the older is
+//! alive: then both are there, and one of them is a copy.
 
 use crate::db::hosts::Facts;
 use crate::limits::MAX_COMMANDS;
@@ -8,8 +9,9 @@ use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use willcall_protocol::ids::{AgentId, RunId};
@@ -74,6 +76,14 @@ pub struct Link {
     last_heard: Arc<AtomicI64>,
     commands: mpsc::Sender<Command>,
     fence: CancellationToken,
+    pulse: Arc<Pulse>,
+}
+
+/// Whether a link is alive: asked from outside, answered by its loop.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse {
+    asked: Notify,
+    answers: watch::Sender<()>,
 }
 
 /// The link's own end. Dropping it takes the link out of the fleet.
@@ -81,6 +91,7 @@ pub struct Link {
 pub struct Berth {
     fleet: Arc<Fleet>,
     link: Link,
+    pub(crate) pulse: Arc<Pulse>,
     /// What the link is told to do.
     pub commands: mpsc::Receiver<Command>,
     /// Canceled when the link has to end: a newer one has taken its place, or it has fallen behind.
@@ -127,6 +138,7 @@ impl Fleet {
             last_heard: Arc::new(AtomicI64::new(crate::clock::now_ms())),
             commands: sender,
             fence: fence.clone(),
+            pulse: Arc::default(),
         };
         let older = self.links().insert(link.clone());
         if let Some(older) = older {
@@ -135,6 +147,7 @@ impl Fleet {
         self.changed();
         Berth {
             fleet: Arc::clone(self),
+            pulse: Arc::clone(&link.pulse),
             link,
             commands,
             fence,
@@ -234,6 +247,19 @@ impl Link {
         self.commands.try_send(command).map_err(|e| refused(&e))
     }
 
+    /// Whether the host answers a ping within that time. False as soon as the link has ended.
+    pub(crate) async fn answers(&self, within: Duration) -> bool {
+        let mut answers = self.pulse.answers.subscribe();
+        self.pulse.asked.notify_one();
+        tokio::select! {
+            biased;
+            () = self.commands.closed() => false,
+            () = self.fence.cancelled() => false,
+            Ok(()) = answers.changed() => true,
+            () = tokio::time::sleep(within) => false,
+        }
+    }
+
     /// When the host was last heard of, in milliseconds since 1970.
     pub fn last_heard(&self) -> i64 {
         self.last_heard.load(Ordering::Relaxed)
@@ -253,6 +279,18 @@ impl Place {
             // The link that comes after it finds the dispatch, too.
             now.fence.cancel();
         }
+    }
+}
+
+impl Pulse {
+    /// Completes when somebody asks whether the host is alive: it is to be sent a ping. Cancel safe.
+    pub(crate) async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
+    /// The host has answered a ping that was sent because somebody asked.
+    pub(crate) fn alive(&self) {
+        self.answers.send_replace(());
     }
 }
 

@@ -1,7 +1,9 @@
 //! Every bound of the gateway, each with its why. Those of the wire are in [`willcall_protocol::limits`].
 
 use std::time::Duration;
-use willcall_protocol::limits::{HANDSHAKE_TIMEOUT, MAX_MESSAGE, MAX_QUEUED};
+use willcall_protocol::limits::{
+    HANDSHAKE_TIMEOUT, MAX_COMMAND_BYTES, MAX_MESSAGE, MAX_QUEUED, MAX_REASON,
+};
 
 /// Connections that are not yet a session; further ones wait in the kernel's queue, where they cost us nothing.
 pub const MAX_HANDSHAKES: usize = 256;
@@ -46,13 +48,14 @@ pub const DB_BUSY: Duration = Duration::from_secs(5);
 pub const KEEP_RUNS: Duration = Duration::from_hours(7 * 24);
 /// How often those that are older are looked for.
 pub const SWEEP_EVERY: Duration = Duration::from_hours(1);
-/// An open run whose host was not heard of for this long is lost: hosts keep a result that nobody took for a week.
+/// An open run whose host was not heard of for this long is lost: whoever asked has stopped waiting long since.
 pub const GIVE_UP_AFTER: Duration = Duration::from_hours(7 * 24);
 /// So many of them are ended in one transaction, so that others get their turn.
 pub const GIVE_UP_PAGE: u32 = 256;
 
-/// A request's body: arguments and environment at their largest, escaped.
-pub const MAX_BODY: usize = 1024 * 1024;
+/// A request's body: arguments, environment and reason at their largest, each byte escaped to six (`\u0061`), and as much again as
+/// everything else in it needs.
+pub const MAX_BODY: usize = 6 * (MAX_COMMAND_BYTES + MAX_REASON) + 16 * 1024;
 /// How long a request may wait for a run, in seconds.
 pub const MAX_WAIT_S: u64 = 300;
 /// A host's name.
@@ -78,6 +81,8 @@ pub struct Timeouts {
     pub upgrade: Duration,
     /// For the hello.
     pub hello: Duration,
+    /// For a sign of life of an older link, while a newer one with the same identity and another ledger waits.
+    pub alive: Duration,
     /// For the peer's half of a close.
     pub linger: Duration,
     /// For the next header of a caller, whole, on a connection that is new, idle or half way through one; and for a caller
@@ -95,6 +100,7 @@ impl Default for Timeouts {
             tls: HANDSHAKE_TIMEOUT,
             upgrade: HANDSHAKE_TIMEOUT,
             hello: HANDSHAKE_TIMEOUT,
+            alive: Duration::from_secs(3),
             linger: Duration::from_secs(1),
             caller: Duration::from_secs(10),
             read: Duration::from_secs(30),

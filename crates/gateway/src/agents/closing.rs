@@ -87,6 +87,11 @@ pub enum Closing {
     /// A newer connection of the same agent has taken its place.
     #[error("a newer connection of this agent has taken this one's place")]
     Fenced,
+    /// The agent has a live connection with another ledger.
+    #[error(
+        "another live connection has this identity with another ledger: one of them is a clone"
+    )]
+    Cloned,
     /// The gateway ends.
     #[error("the gateway is being stopped")]
     Drain,
@@ -115,6 +120,7 @@ impl Closing {
             Self::ForLink | Self::Session(_) | Self::NotFinal => CloseCode::Protocol,
             Self::NoHello => CloseCode::Library(4408),
             Self::Fenced => CloseCode::Library(4409),
+            Self::Cloned => CloseCode::Library(4410),
             Self::Drain => CloseCode::Away,
             Self::Db(_) => CloseCode::Error,
         };

@@ -4,6 +4,9 @@
 //! hello ──► in the fleet ──► welcome, clock ──► backlog ──► commands, messages, commits, timers ──► close
 //! ```
 //!
+//! A hello with another ledger than that of the host's live link comes from a copy of the host, and is refused: each of the two would
+//! end the other's link for ever, and both would be sent runs.
+//!
 //! The link enters the fleet before it looks for open runs: whoever stores a run and finds no link knows that the next one
 //! will see it.
 
@@ -14,7 +17,7 @@ use crate::clock::now_ms;
 use crate::db::DbError;
 use crate::db::hosts::Facts;
 use crate::db::runs::{OpenRun, Stored};
-use crate::fleet::{Berth, Command, ReadAnswer, ReadError};
+use crate::fleet::{Berth, Command, HostKey, ReadAnswer, ReadError};
 use crate::limits::{
     BACKLOG_PAGE, MAX_COMMITS, MAX_READS, MAX_UNANSWERED, RECONNECT_SPREAD_MS,
     RECONNECT_SPREAD_PER_LINK_MS,
@@ -46,6 +49,8 @@ pub(super) struct LinkLoop {
     reads: BTreeMap<u64, oneshot::Sender<ReadAnswer>>,
     last_call: u64,
     backlog: Option<Box<Backlog>>,
+    /// The ping that was sent because somebody asked whether the host is alive.
+    asked: Option<u64>,
 }
 
 /// Whether the host may have had a dispatch before this link.
@@ -99,6 +104,10 @@ impl LinkLoop {
             hello,
         } = *guest;
         let (runs, facts, ledger) = (reception.runs.clone(), Facts::of(&hello), hello.ledger);
+        if is_cloned(reception, agent, ledger).await {
+            tracing::error!(%agent, host = name, "a second host has this one's identity: its connection is refused");
+            return Err((wire, Closing::Cloned));
+        }
         let committed = match runs.greet(agent, ledger, facts.clone()).await {
             Ok(committed) => committed,
             Err(error) => return Err((wire, error.into())),
@@ -127,6 +136,7 @@ impl LinkLoop {
             reads: BTreeMap::new(),
             last_call: 0,
             backlog,
+            asked: None,
         }))
     }
 
@@ -156,15 +166,33 @@ impl LinkLoop {
                 self.berth.heard(now_ms());
                 match self.session.handle(message?, Instant::now())? {
                     Some(event) => Box::pin(self.handle(event)).await,
-                    None => Ok(()),
+                    None => {
+                        self.pulse();
+                        Ok(())
+                    }
                 }
             }
             Some(command) = self.berth.commands.recv(), if has_room => self.obey(command).await,
             (seq, stored) = committed(&mut self.commits) => self.acknowledge(seq, stored),
             page = backlog(&mut self.backlog) => self.dispatch_again(page?),
+            () = self.berth.pulse.asked() => {
+                self.asked = Some(self.session.ping(Instant::now())?);
+                Ok(())
+            }
             () = tokio::time::sleep_until(deadline) => {
                 Ok(self.session.handle_timeout(Instant::now())?)
             }
+        }
+    }
+
+    /// Says that the host is alive, if that was asked and this answers it.
+    fn pulse(&mut self) {
+        if self
+            .asked
+            .is_some_and(|nonce| self.session.ponged() >= nonce)
+        {
+            self.asked = None;
+            self.berth.pulse.alive();
         }
     }
 
@@ -363,6 +391,15 @@ impl LinkLoop {
             tracing::error!(%agent, error = closing::chain(&error), "the end of a link cannot be noted");
         }
         wire
+    }
+}
+
+/// Whether the agent has a link with another ledger whose host is alive.
+async fn is_cloned(reception: &Reception, agent: AgentId, ledger: Uuid) -> bool {
+    let older = reception.runs.fleet.find(&HostKey::Id(agent));
+    match older.filter(|older| older.ledger != ledger) {
+        Some(older) => older.answers(reception.timeouts.alive).await,
+        None => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A host that comes back with another ledger has forgotten what it did: nothing that may have run is sent to it again.
 
-use crate::support::{Gateway, Host, Identity, exited, hello};
+use crate::support::{Gateway, Host, Identity, exited, hello, short};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -150,4 +150,43 @@ fn age(gateway: &Gateway) {
     let database = Connection::open(gateway.database()).expect("opened");
     let aged = database.execute("UPDATE runs SET created = created - 120000", []);
     assert_eq!(aged.expect("aged"), 2);
+}
+
+#[tokio::test]
+async fn a_clone_of_a_live_host_is_refused_and_the_host_left_alone() {
+    let gateway = Gateway::start().await;
+    let identity = gateway.register("web");
+    let mut host = connect(&gateway, &identity, FIRST).await;
+    let clone = Host::greeting(&gateway, &identity, hello(SECOND, Vec::new())).await;
+    let refused = clone.closed();
+    tokio::pin!(refused);
+    // The host is alive: it answers a ping, and goes on.
+    let run = begin(&gateway).await;
+    let (code, reason) = loop {
+        tokio::select! {
+            closed = &mut refused => break closed,
+            event = host.event() => assert!(matches!(event, AgentEvent::Dispatch(_)), "{event:?}"),
+        }
+    };
+    assert_eq!(code, 4410, "{reason}");
+    assert!(reason.contains("clone"), "{reason}");
+    host.accept(run).await;
+    host.finish(1, exited(run, "ran here")).await;
+    let ended = outcome(&gateway, run).await;
+    assert_eq!(ended["stdout"]["result"], "ran here", "{ended}");
+    // With its own ledger it may come again at any time.
+    let _again = connect(&gateway, &identity, FIRST).await;
+    assert_eq!(host.closed().await.0, 4409);
+}
+
+/// A host whose state was wiped must not be locked out by what is left of its last connection.
+#[tokio::test]
+async fn a_link_that_answers_nothing_makes_room_for_another_ledger() {
+    let gateway = Gateway::start_with(short()).await;
+    let identity = gateway.register("web");
+    let silent = connect(&gateway, &identity, FIRST).await;
+    let mut host = connect(&gateway, &identity, SECOND).await;
+    assert_eq!(silent.closed().await.0, 4409);
+    let run = begin(&gateway).await;
+    assert_eq!(host.dispatch().await.run, run);
 }

@@ -70,6 +70,7 @@ pub struct GatewaySession {
     ping_every: Duration,
     next_ping: Instant,
     nonce: u64,
+    ponged: u64,
     queue: VecDeque<ToAgent>,
     unanswered: BTreeSet<RunId>,
     waiting: VecDeque<Dispatch>,
@@ -88,6 +89,7 @@ impl GatewaySession {
             ping_every,
             next_ping: later(now, ping_every),
             nonce: 0,
+            ponged: 0,
             queue: VecDeque::new(),
             unanswered: BTreeSet::new(),
             waiting: VecDeque::new(),
@@ -131,7 +133,10 @@ impl GatewaySession {
                 reason,
                 message,
             }),
-            ToGateway::Pong { .. } => None,
+            ToGateway::Pong { nonce } => {
+                self.ponged = self.ponged.max(nonce.min(self.nonce));
+                None
+            }
             // A newer host may say more than we understand; it must not need it.
             ToGateway::Unknown => {
                 self.unknown = self.unknown.saturating_add(1);
@@ -191,12 +196,24 @@ impl GatewaySession {
             return Err(SessionError::Silent);
         }
         if self.is_open() && now >= self.next_ping {
-            self.next_ping = later(now, self.ping_every);
-            self.nonce = self.nonce.wrapping_add(1);
-            let nonce = self.nonce;
-            self.send(ToAgent::Ping { nonce })?;
+            self.ping(now)?;
         }
         Ok(())
+    }
+
+    /// Asks the host for a sign of life, besides those that are asked for regularly; gives the number to compare with
+    /// [`GatewaySession::ponged`].
+    pub fn ping(&mut self, now: Instant) -> Result<u64, SessionError> {
+        self.next_ping = later(now, self.ping_every);
+        self.nonce = self.nonce.wrapping_add(1);
+        let nonce = self.nonce;
+        self.send(ToAgent::Ping { nonce })?;
+        Ok(nonce)
+    }
+
+    /// The number of the last ping that the host has answered; 0 for none.
+    pub fn ponged(&self) -> u64 {
+        self.ponged
     }
 
     /// When [`GatewaySession::handle_timeout`] wants to be called.

@@ -248,6 +248,18 @@ fn silence_is_noticed_by_both_ends_and_pings_prevent_it() {
 }
 
 #[test]
+fn only_a_ping_that_was_sent_counts_as_answered() {
+    let mut pair = Pair::new();
+    pair.settle();
+    let forged = ToGateway::Pong { nonce: u64::MAX };
+    pair.gateway.handle(forged, pair.now).expect("ignored");
+    let asked = pair.gateway.ping(pair.now).expect("room");
+    assert!(pair.gateway.ponged() < asked);
+    pair.settle();
+    assert_eq!(pair.gateway.ponged(), asked);
+}
+
+#[test]
 fn a_session_that_is_not_opened_in_time_ends() {
     let pair = Pair::new();
     let late = pair.now + Duration::from_secs(10);

@@ -54,6 +54,7 @@ pub(crate) fn short() -> Timeouts {
         tls: Duration::from_millis(700),
         upgrade: Duration::from_millis(700),
         hello: Duration::from_millis(700),
+        alive: Duration::from_millis(700),
         read: Duration::from_millis(400),
         caller: Duration::from_millis(300),
         ..Timeouts::default()

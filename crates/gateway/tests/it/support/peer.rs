@@ -89,23 +89,29 @@ impl Host {
             .0
     }
 
+    /// Connects up to the hello.
+    pub(crate) async fn greeting(gateway: &Gateway, identity: &Identity, hello: Hello) -> Self {
+        let config = client_config(gateway, Some(&identity.pem));
+        let socket = dial(gateway, config, "/v1/link")
+            .await
+            .expect("a websocket");
+        let mut host = Self {
+            socket,
+            session: AgentSession::new(hello, Instant::now()),
+            to_link: Vec::new(),
+            events: VecDeque::new(),
+        };
+        host.flush().await;
+        host
+    }
+
     /// Connects up to the welcome; gives its `resume_from`, too.
     pub(crate) async fn connect_as(
         gateway: &Gateway,
         identity: &Identity,
         hello: Hello,
     ) -> (Self, u64) {
-        let config = client_config(gateway, Some(&identity.pem));
-        let socket = dial(gateway, config, "/v1/link")
-            .await
-            .expect("a websocket");
-        let session = AgentSession::new(hello, Instant::now());
-        let mut host = Self {
-            socket,
-            session,
-            to_link: Vec::new(),
-            events: VecDeque::new(),
-        };
+        let mut host = Self::greeting(gateway, identity, hello).await;
         assert_eq!(host.event().await, AgentEvent::Welcome);
         let AgentEvent::Acked(resume_from) = host.event().await else {
             panic!("no acknowledgement with the welcome");
