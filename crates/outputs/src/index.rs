@@ -212,15 +212,16 @@ impl LineIndex {
         if !block.is_power_of_two() || whole > MAX_ENTRIES || entries.len() != whole * ENTRY_LEN {
             return None;
         }
-        let counts: Vec<u64> = entries.chunks_exact(ENTRY_LEN).map(number).collect();
-        let mut before = 0;
-        for &count in &counts {
-            if count.checked_sub(before)? > block {
-                return None;
-            }
-            before = count;
-        }
-        Some(Self {
+        let (entries, _) = entries.as_chunks::<ENTRY_LEN>();
+        let counts: Vec<u64> = entries.iter().copied().map(u64::from_le_bytes).collect();
+        // Without branches: a block has from none to all of its bytes.
+        let sound =
+            |before: u64, after: u64| (before <= after) & (after.wrapping_sub(before) <= block);
+        let first = counts.first().is_none_or(|&first| sound(0, first));
+        let others = counts
+            .windows(2)
+            .fold(first, |all, pair| all & sound(pair[0], pair[1]));
+        others.then_some(Self {
             size,
             block,
             counts,

@@ -28,8 +28,9 @@ pub const SNIFF_WINDOW: usize = SNIFF_BYTES + LONGEST_CUT_UNIT - 1;
 pub const DIGEST_AT_SEAL: u64 = 64 * 1024 * 1024;
 /// A line index knows how many lines end before each block of this many bytes: one block is read in microseconds.
 pub const INDEX_BLOCK: u64 = 64 * 1024;
-/// Blocks that an index tells apart: 1 GiB of them. Beyond, blocks get longer, so that an index stays below 129 KiB.
-pub const MAX_INDEX_ENTRIES: usize = 16_384;
+/// Blocks that an index tells apart: 512 MiB of them. Beyond, blocks get longer: an index stays below 65 KiB, and
+/// reading and checking it takes no longer than reading a block.
+pub const MAX_INDEX_ENTRIES: usize = 8_192;
 /// Files up to this size have no line index: counting their lines takes no longer than reading one.
 pub const INDEX_ABOVE: u64 = 1024 * 1024;
 /// Longest name of a session, in bytes: it is a directory's name, too.

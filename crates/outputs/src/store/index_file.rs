@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 /// The index of a file of `size` bytes, if a sound one stands beside it.
 fn read(dir: &OwnedFd, name: &str, size: u64) -> io::Result<Result<LineIndex, IndexError>> {
     let file = File::from(dir::open(dir, name, OFlag::O_RDONLY, Mode::empty())?);
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(MAX_LEN + 1);
     file.take(MAX_LEN as u64 + 1).read_to_end(&mut bytes)?;
     Ok(LineIndex::from_bytes(&bytes, size))
 }
