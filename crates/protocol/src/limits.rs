@@ -20,7 +20,8 @@ pub const ZSTD_LEVEL: i32 = 1;
 
 /// A session's name.
 pub const MAX_SESSION_ID: usize = 64;
-/// Arguments and environment of one run, in bytes: half of what fits a message, so that escaping cannot push it over.
+/// Arguments, environment and working directory of one run, in bytes: a quarter of a message as it travels. JSON makes at most six
+/// bytes of one; what is so much longer for being escaped, compression brings below a message again.
 pub const MAX_COMMAND_BYTES: usize = 256 * 1024;
 /// Text of one stream in a report, or of one page, in bytes: the highest ceiling that a host can be configured to. As base64
 /// a page's text is a third longer.

@@ -2,6 +2,8 @@
 
 use crate::support::{Answer, Caller, Gateway, Host, exited, short};
 use serde_json::{Value, json};
+use willcall_gateway::limits::MAX_BODY;
+use willcall_protocol::limits::{MAX_COMMAND_BYTES, MAX_REASON};
 use willcall_protocol::message::{Encoding, PageReport, ReadFailure, ReadTarget, ToGateway};
 use willcall_protocol::session::AgentEvent;
 
@@ -140,11 +142,51 @@ async fn paths_methods_bodies_and_waits_are_refused_by_name() {
         println!("{method} {path}: {}", answer.status);
         answer.is_problem(status, code, outcome);
     }
-    let large = "x".repeat(1024 * 1024 + 1);
+    let large = "x".repeat(MAX_BODY + 1);
     let answer = caller.send("POST", "/v1/hosts/web/runs", &[], &large).await;
     answer.is_problem(413, "body_too_large", "not_started");
     let wrong = caller.send("DELETE", "/v1/hosts", &[], "").await;
     assert!(wrong.head.contains("allow: get"), "{}", wrong.head);
+}
+
+/// Six bytes for each one, where a writer of JSON escapes everything.
+fn fully_escaped(text: &str) -> String {
+    use std::fmt::Write;
+    text.chars().fold(String::new(), |mut all, c| {
+        let _ = write!(all, "\\u{:04x}", u32::from(c));
+        all
+    })
+}
+
+#[tokio::test]
+async fn the_longest_command_gets_through_however_it_is_escaped() {
+    let gateway = Gateway::start().await;
+    let mut host = Host::connect(&gateway, &gateway.register("web")).await;
+    let caller = gateway.caller();
+    // Each argument counts with its end.
+    let room = MAX_COMMAND_BYTES - "echo".len() - 2;
+    // Control characters are long in the gateway's own JSON, too, and noise is what compression can do least about.
+    let mut seed = 1_u32;
+    let mut noise = |codes: u32| -> String {
+        let next = std::iter::repeat_with(|| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            char::from_u32((seed >> 24) % codes + 1).expect("a character")
+        });
+        next.take(room).collect()
+    };
+    for argument in ["x".repeat(room), noise(127), noise(31)] {
+        let reason = "\u{1}".repeat(MAX_REASON);
+        let body = format!(
+            r#"{{"argv":["echo","{}"],"reason":"{}"}}"#,
+            fully_escaped(&argument),
+            fully_escaped(&reason)
+        );
+        let answer = caller.send("POST", "/v1/hosts/web/runs", &[], &body).await;
+        assert_eq!(answer.status, 202, "{}", answer.body);
+        let dispatch = host.dispatch().await;
+        assert!(dispatch.argv[1] == argument && dispatch.reason == Some(reason));
+        host.accept(dispatch.run).await;
+    }
 }
 
 #[tokio::test]
