@@ -37,6 +37,9 @@ enum Command {
         /// The configuration [default: /etc/willcall/config.toml, if there is one]
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// A user whose process may be the link, besides root and the user of this process; may be given again
+        #[arg(long, value_name = "UID")]
+        allow_uid: Vec<u32>,
     },
 }
 
@@ -65,6 +68,7 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         run_dir,
         workspace,
         config,
+        allow_uid,
     } = cli.command;
     let served = Config::load(config.as_deref())
         .map_err(anyhow::Error::from)
@@ -73,6 +77,7 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
                 state,
                 run_dir,
                 workspace,
+                allow_uids: allow_uid,
                 outputs: config.outputs,
             })
         });

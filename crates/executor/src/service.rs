@@ -14,7 +14,7 @@ use crate::ledger::{Ledger, LedgerError, LedgerThread, in_words};
 use crate::limits::{LEDGER_REOPEN, SHUTDOWN_TIME};
 use crate::runs::order::Surroundings;
 use crate::runs::{Parts, Runs, callers};
-use crate::sockets::{listen, private_dir};
+use crate::sockets::{Guests, listen, listen_to, private_dir, socket_dir};
 use crate::{host, server, sweep};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -37,6 +37,8 @@ pub struct ExecutorConfig {
     pub run_dir: PathBuf,
     /// The directory where commands start, with the store of their outputs.
     pub workspace: PathBuf,
+    /// Users whose processes may be the link, besides root and the executor's own.
+    pub allow_uids: Vec<u32>,
     /// What is kept, and what may leave.
     pub outputs: Outputs,
 }
@@ -91,13 +93,16 @@ struct Opened {
     config: ExecutorConfig,
     store: Arc<Store>,
     boot_id: String,
+    /// Who may be the link, too.
+    guests: Guests,
     _lock: File,
 }
 
 impl Opened {
     fn new(config: ExecutorConfig) -> Result<Self, ServiceError> {
         private_dir(&config.state).map_err(at("create", &config.state))?;
-        private_dir(&config.run_dir).map_err(at("create", &config.run_dir))?;
+        let guests = Guests(config.allow_uids.clone());
+        socket_dir(&config.run_dir, &guests).map_err(at("create", &config.run_dir))?;
         let lock = lock(&config.state)?;
         let store = Arc::new(Store::open(&config.workspace)?);
         let boot_id = host::boot_id().map_err(at("read", Path::new("the kernel's boot id")))?;
@@ -105,6 +110,7 @@ impl Opened {
             config,
             store,
             boot_id,
+            guests,
             _lock: lock,
         })
     }
@@ -146,12 +152,12 @@ impl Opened {
             tracing::error!("no run is taken over: {}", in_words(&error));
         }
         let runners = listen(&runner).map_err(at("listen on", &runner))?;
-        let links = listen(&link).map_err(at("listen on", &link))?;
+        let links = listen_to(&link, &self.guests).map_err(at("listen on", &link))?;
         tracing::info!(socket = %link.display(), "the executor is ready");
         let ended = tokio::select! {
             () = signals.end() => Ok(()),
             () = runs.failed() => Err(ServiceError::TaskFailed),
-            () = server::serve(Arc::clone(&runs), links, hello) => Ok(()),
+            () = server::serve(Arc::clone(&runs), links, &self.guests, hello) => Ok(()),
             () = callers::serve(Arc::clone(&runs), runners) => Ok(()),
             () = sweep::serve(&runs) => Ok(()),
         };

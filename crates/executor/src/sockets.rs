@@ -1,6 +1,7 @@
 //! Private unix sockets.
 
-use nix::unistd::Uid;
+use nix::unistd::{Gid, Uid, User, chown};
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, Permissions, set_permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
@@ -19,10 +20,51 @@ pub(crate) enum PeerError {
     Unknown(#[source] io::Error),
 }
 
-/// Makes a directory that only its owner may enter. One that is there has to be ours alone to write: whoever else could
-/// write there could replace what we put in it.
+/// Who may call beside root and our own user: users by their ids.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Guests(pub(crate) Vec<u32>);
+
+impl Guests {
+    /// Whether a peer is one of ours, or a guest.
+    pub(crate) fn check(&self, stream: &UnixStream) -> Result<(), PeerError> {
+        let uid = stream.peer_cred().map_err(PeerError::Unknown)?.uid();
+        if uid == 0 || uid == Uid::effective().as_raw() || self.0.contains(&uid) {
+            Ok(())
+        } else {
+            Err(PeerError::Foreign(uid))
+        }
+    }
+
+    /// The group of all of them, if it is one and we may give it.
+    fn group(&self) -> Option<Gid> {
+        let group = |uid: &u32| Some(User::from_uid(Uid::from_raw(*uid)).ok()??.gid.as_raw());
+        let groups: Option<BTreeSet<u32>> = self.0.iter().map(group).collect();
+        let groups = groups.filter(|groups| groups.len() == 1)?;
+        groups.first().map(|gid| Gid::from_raw(*gid))
+    }
+}
+
+/// Makes a directory that only its owner may enter.
 pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    owned_dir(path, 0o700)
+}
+
+/// Makes a directory of sockets: guests may pass through it.
+pub(crate) fn socket_dir(path: &Path, guests: &Guests) -> io::Result<()> {
+    if guests.0.is_empty() {
+        return private_dir(path);
+    }
+    owned_dir(path, 0o711)?;
+    if std::fs::metadata(path)?.mode() & 0o011 == 0 {
+        let path = path.display();
+        tracing::warn!("no guest can get to the sockets in {path}: chmod 711 would let them");
+    }
+    Ok(())
+}
+
+/// One that is there has to be ours alone to write: whoever else could write there could replace what we put in it.
+fn owned_dir(path: &Path, mode: u32) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(mode).create(path)?;
     let found = std::fs::metadata(path)?;
     let (owner, mode) = (found.uid(), found.mode() & 0o7777);
     if owner != Uid::effective().as_raw() {
@@ -54,19 +96,44 @@ pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Whether a peer is one of ours: the same user, or root.
-pub(crate) fn check_peer(stream: &UnixStream) -> Result<(), PeerError> {
-    let uid = stream.peer_cred().map_err(PeerError::Unknown)?.uid();
-    if uid == 0 || uid == Uid::effective().as_raw() {
-        Ok(())
-    } else {
-        Err(PeerError::Foreign(uid))
+/// As [`listen`], on a socket that guests may open, too. Who they are is asked of the kernel at each connection; the
+/// mode only keeps others from the door where the guests have a group that we may give.
+pub(crate) fn listen_to(path: &Path, guests: &Guests) -> io::Result<UnixListener> {
+    let listener = listen(path)?;
+    if !guests.0.is_empty() {
+        let given = guests.group().map(|gid| chown(path, None, Some(gid)));
+        let mode = if given == Some(Ok(())) { 0o660 } else { 0o666 };
+        set_permissions(path, Permissions::from_mode(mode))?;
     }
+    Ok(listener)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn guests_may_pass_and_open_and_nobody_else_may() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.expect("runtime");
+        let _inside = runtime.enter();
+        let (us, nobody) = (Uid::effective().as_raw(), u32::MAX - 1);
+        for (name, guests, modes) in [
+            ("none", vec![], [0o700, 0o600]),
+            ("us", vec![us], [0o711, 0o660]),
+            ("without a group", vec![us, nobody], [0o711, 0o666]),
+        ] {
+            let (dir, guests) = (dir.path().join(name), Guests(guests));
+            socket_dir(&dir, &guests).expect("made");
+            let socket = dir.join("socket");
+            let _listener = listen_to(&socket, &guests).expect("bound");
+            let found = [&dir, &socket].map(|path| path.metadata().expect("there").mode() & 0o7777);
+            assert_eq!(found, modes, "{name}");
+        }
+    }
 
     #[test]
     fn a_directory_that_others_may_write_to_is_not_private() {

@@ -4,7 +4,7 @@ use super::Runs;
 use super::line::{Line, LineError};
 use crate::ledger::{LedgerError, Standing, in_words};
 use crate::limits::{HELLO_TIME, MAX_CALLERS, STRANGER_TIME};
-use crate::sockets::{PeerError, check_peer};
+use crate::sockets::{Guests, PeerError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use thiserror::Error;
@@ -75,7 +75,7 @@ async fn take(runs: Arc<Runs>, stream: UnixStream) -> Call {
 }
 
 async fn answer(runs: &Runs, stream: UnixStream) -> Result<Call, CallError> {
-    check_peer(&stream)?;
+    Guests::default().check(&stream)?;
     let mut line = Line::new(stream);
     let hello = hello(&mut line).await?;
     let run = RunId(hello.run);

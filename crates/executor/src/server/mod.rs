@@ -14,7 +14,7 @@ mod session;
 
 use crate::limits::ACCEPT_PAUSE;
 use crate::runs::Runs;
-use crate::sockets::check_peer;
+use crate::sockets::Guests;
 use session::Session;
 use std::sync::Arc;
 use tokio::net::{UnixListener, UnixStream};
@@ -22,12 +22,15 @@ use tokio::task::JoinSet;
 use willcall_protocol::message::Hello;
 
 /// Serves one link at a time, the newest; each gets `hello`, with the runs of the moment. Never returns.
-pub(crate) async fn serve(runs: Arc<Runs>, listener: UnixListener, hello: Hello) {
+pub(crate) async fn serve(runs: Arc<Runs>, listener: UnixListener, guests: &Guests, hello: Hello) {
     let mut sessions = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => welcome(&mut sessions, &runs, stream, &hello),
+                Ok((stream, _)) => match guests.check(&stream) {
+                    Ok(()) => welcome(&mut sessions, &runs, stream, &hello),
+                    Err(error) => tracing::error!("a connection to link.sock is refused: {error}"),
+                },
                 Err(error) => {
                     tracing::error!(%error, "cannot accept a link");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -42,9 +45,6 @@ pub(crate) async fn serve(runs: Arc<Runs>, listener: UnixListener, hello: Hello)
 }
 
 fn welcome(sessions: &mut JoinSet<()>, runs: &Arc<Runs>, stream: UnixStream, hello: &Hello) {
-    if let Err(error) = check_peer(&stream) {
-        return tracing::error!("a connection to link.sock is refused: {error}");
-    }
     if !sessions.is_empty() {
         tracing::info!("a newer link takes over; the older one is closed");
         sessions.abort_all();

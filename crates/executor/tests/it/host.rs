@@ -139,6 +139,11 @@ pub(crate) fn signal(pid: u32, name: &str) {
 }
 
 fn executor(dir: &Path) -> Child {
+    executor_command(dir).spawn().unwrap()
+}
+
+/// An executor in a directory, before it is started.
+pub(crate) fn executor_command(dir: &Path) -> Command {
     let log = File::options()
         .create(true)
         .append(true)
@@ -161,7 +166,7 @@ fn executor(dir: &Path) -> Child {
     if config.exists() {
         command.arg("--config").arg(config);
     }
-    command.spawn().unwrap()
+    command
 }
 
 fn spawner(dir: &Path) -> Child {

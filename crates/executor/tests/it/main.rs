@@ -6,6 +6,7 @@
     reason = "a test that cannot go on fails where it stands"
 )]
 
+mod access;
 mod gateway;
 mod host;
 mod hung;

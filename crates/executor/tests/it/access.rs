@@ -1,0 +1,59 @@
+//! Who may be the link.
+
+use crate::host::{executor_command, wait_for};
+use std::fs::Permissions;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const GUEST: u32 = 54_321;
+const STRANGER: u32 = 54_322;
+const SOCKET: &str = "WILLCALL_TEST_SOCKET";
+
+#[test]
+fn a_link_of_another_user_is_served_if_it_may_be_and_nobody_else() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: only root has other users");
+        return;
+    }
+    for (allowed, served) in [(true, [true, false]), (false, [false, false])] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(0o711)).unwrap();
+        let knock = dir.path().join("knock");
+        std::fs::copy(std::env::current_exe().unwrap(), &knock).unwrap();
+        let mut command = executor_command(dir.path());
+        if allowed {
+            command.args(["--allow-uid", "7", "--allow-uid", &GUEST.to_string()]);
+        }
+        let mut executor = command.spawn().unwrap();
+        let socket = dir.path().join("run/link.sock");
+        wait_for("link.sock", || UnixStream::connect(&socket).is_ok());
+        let found = [GUEST, STRANGER].map(|uid| is_served(&knock, uid, &socket));
+        executor.kill().unwrap();
+        executor.wait().unwrap();
+        assert_eq!(found, served);
+    }
+}
+
+/// Whether a process of that user hears a hello.
+fn is_served(knock: &Path, uid: u32, socket: &Path) -> bool {
+    let status = Command::new(knock)
+        .args(["--exact", "access::knocks", "--ignored"])
+        .env(SOCKET, socket)
+        .current_dir("/")
+        .uid(uid)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.unwrap().success()
+}
+
+#[test]
+#[ignore = "it is the link of the test above"]
+fn knocks() {
+    let mut socket = UnixStream::connect(std::env::var_os(SOCKET).unwrap()).unwrap();
+    socket.read_exact(&mut [0; 4]).unwrap();
+}
