@@ -42,9 +42,7 @@ impl Tables {
         while let Some(row) = rows.next().map_err(unreadable)? {
             match unfinished(row).map_err(unreadable)? {
                 Some(one) => all.push(one),
-                None => {
-                    tracing::error!("the ledger has a run whose id cannot be read; it is skipped")
-                }
+                None => tracing::error!("a run of the ledger has no id that can be read; skipped"),
             }
         }
         Ok(all)
