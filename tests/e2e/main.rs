@@ -5,12 +5,14 @@ mod config;
 mod demo;
 mod disk;
 mod exec;
+mod interrupt;
 mod law;
 mod ledger;
 mod lines;
 mod paging;
 mod survive;
 mod turns;
+mod twice;
 mod views;
 
 use std::path::Path;

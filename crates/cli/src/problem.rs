@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 use willcall_executor::config::ConfigError;
+use willcall_gateway::lock::LockError;
 
 /// Whether a command ran because of a call that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,6 +162,9 @@ pub enum Failure {
         /// Why it failed.
         source: io::Error,
     },
+    /// Another system runs in the state directory, or nobody can tell.
+    #[error(transparent)]
+    Locked(LockError),
     /// The host's configuration cannot be used.
     #[error(transparent)]
     Config(ConfigError),

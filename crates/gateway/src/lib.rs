@@ -11,6 +11,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`state`] | the files of the state directory |
+//! | [`lock`] | one process for one directory |
 //! | [`pki`] | the CA, what it issues, and whom a certificate names |
 //! | [`db`] | what the gateway knows for good |
 //! | [`fleet`] | on which process the link of a host hangs: the only module that knows |
@@ -32,6 +33,7 @@ pub mod db;
 mod descriptors;
 pub mod fleet;
 pub mod limits;
+pub mod lock;
 pub mod pki;
 pub mod runs;
 pub mod server;

@@ -7,6 +7,7 @@ use crate::db::tokens::{self, TokenRow};
 use crate::db::{self, Access, Db, DbError};
 use crate::fleet::Fleet;
 use crate::limits::{KEEP_RUNS, SWEEP_EVERY, Timeouts};
+use crate::lock::{DirectoryLock, LockError};
 use crate::pki::{self, TlsError};
 use crate::runs::Runs;
 use crate::state::{self, StateDir, StateError};
@@ -23,6 +24,9 @@ pub enum ServerError {
     /// A file.
     #[error("the state directory cannot be used; has `willcall-gateway init` been run?")]
     State(#[from] StateError),
+    /// Another gateway.
+    #[error("there is a gateway on this state directory")]
+    InUse(#[from] LockError),
     /// A certificate or key.
     #[error("the gateway's certificates cannot be used")]
     Tls(#[from] TlsError),
@@ -43,12 +47,15 @@ pub struct Server {
     tokens: Vec<TokenRow>,
     fleet: Arc<Fleet>,
     timeouts: Timeouts,
+    /// Given back when everything has ended.
+    _lock: DirectoryLock,
 }
 
 impl Server {
-    /// Reads the state directory.
+    /// Takes the state directory for this gateway, and reads it. Other commands may use it at the same time.
     pub async fn open(state: &StateDir, timeouts: Timeouts) -> Result<Self, ServerError> {
         let ca = state::read(&state.ca_certificate())?;
+        let lock = state.lock()?;
         let tls = pki::server_config(&ca, &state::read(&state.server())?)?;
         let (db, thread) = Db::start(db::open(&state.database())?)?;
         let tokens = db.call(Access::Read, tokens::all).await?;
@@ -59,6 +66,7 @@ impl Server {
             tokens,
             fleet: Arc::default(),
             timeouts,
+            _lock: lock,
         })
     }
 

@@ -1,5 +1,6 @@
 //! The files of the state directory, and how private ones are written.
 
+use crate::lock::{DirectoryLock, LockError};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -33,6 +34,11 @@ impl StateDir {
             .mode(0o700)
             .create(&self.0);
         made.map_err(failed("create", &self.0))
+    }
+
+    /// Takes the directory for the one gateway that serves it.
+    pub fn lock(&self) -> Result<DirectoryLock, LockError> {
+        DirectoryLock::take(&self.0, "gateway.lock")
     }
 
     /// The CA's certificate.

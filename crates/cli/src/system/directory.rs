@@ -5,6 +5,7 @@
 //! DIR/agent      the host's identity
 //! DIR/host       ledger and spool
 //! DIR/workspace  where commands start; .outputs
+//! DIR/dev.lock   held by the one system that runs here
 //! DIR/run        sockets; elsewhere if DIR is too long for a socket's path
 //! ```
 
@@ -15,6 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
+use willcall_gateway::lock::DirectoryLock;
 
 /// Everything is for its owner alone.
 const PRIVATE: u32 = 0o700;
@@ -30,6 +32,8 @@ pub struct Directory {
     run: PathBuf,
     /// The directory that goes with this value, if there is one.
     scratch: Option<TempDir>,
+    /// Two systems on one directory would serve one database and one ledger twice.
+    _lock: Option<DirectoryLock>,
 }
 
 impl Directory {
@@ -51,10 +55,16 @@ impl Directory {
         } else {
             Some(dir)
         };
-        Ok(Self { path, run, scratch })
+        // Nobody else knows of it.
+        Ok(Self {
+            path,
+            run,
+            scratch,
+            _lock: None,
+        })
     }
 
-    /// One that stays.
+    /// One that stays. Refused while another system runs in it.
     pub fn lasting(path: &Path) -> Result<Self, Failure> {
         let path = std::path::absolute(path).map_err(|source| failed(path, source))?;
         let made = DirBuilder::new()
@@ -62,13 +72,19 @@ impl Directory {
             .mode(PRIVATE)
             .create(&path);
         made.map_err(|source| failed(&path, source))?;
+        let lock = DirectoryLock::take(&path, "dev.lock").map_err(Failure::Locked)?;
         let (mut run, mut scratch) = (path.join("run"), None);
         if !fits(&run) {
             let dir = scratch_in(Path::new(SHORT))?;
             run = dir.path().join("run");
             scratch = Some(dir);
         }
-        Ok(Self { path, run, scratch })
+        Ok(Self {
+            path,
+            run,
+            scratch,
+            _lock: Some(lock),
+        })
     }
 
     /// Removes what does not stay.
