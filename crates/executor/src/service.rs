@@ -1,7 +1,7 @@
 //! The executor's process: what is opened in which order, and how it ends.
 //!
 //! ```text
-//! lock the state directory ─► open the store ─► open the ledger ─► adopt runs ─► serve ─► end
+//! lock both directories ─► open the store ─► open the ledger ─► adopt runs ─► serve ─► end
 //!                                                  │   ▲
 //!                                       cannot be  ▼   │ every 5 s
 //!                                       opened: serve, and refuse every dispatch by name
@@ -46,7 +46,7 @@ pub struct ExecutorConfig {
 /// Why an executor could not begin, or had to end.
 #[derive(Debug, Error)]
 pub enum ServiceError {
-    /// Another executor works in the state directory.
+    /// Another executor works in the directory.
     #[error("{0} is in use by another executor")]
     InUse(PathBuf),
     /// The store cannot be opened.
@@ -95,7 +95,8 @@ struct Opened {
     boot_id: String,
     /// Who may be the link, too.
     guests: Guests,
-    _lock: File,
+    /// Of the state and of the sockets: another executor may have one of both in common with us.
+    _locks: [File; 2],
 }
 
 impl Opened {
@@ -103,7 +104,10 @@ impl Opened {
         private_dir(&config.state).map_err(at("create", &config.state))?;
         let guests = Guests(config.allow_uids.clone());
         socket_dir(&config.run_dir, &guests).map_err(at("create", &config.run_dir))?;
-        let lock = lock(&config.state)?;
+        let locks = [
+            lock(&config.state, "lock")?,
+            lock(&config.run_dir, "executor.lock")?,
+        ];
         let store = Arc::new(Store::open(&config.workspace)?);
         let boot_id = host::boot_id().map_err(at("read", Path::new("the kernel's boot id")))?;
         Ok(Self {
@@ -111,7 +115,7 @@ impl Opened {
             store,
             boot_id,
             guests,
-            _lock: lock,
+            _locks: locks,
         })
     }
 
@@ -220,8 +224,8 @@ impl Signals {
     }
 }
 
-fn lock(state: &Path) -> Result<File, ServiceError> {
-    let path = state.join("lock");
+fn lock(dir: &Path, name: &str) -> Result<File, ServiceError> {
+    let path = dir.join(name);
     let mut options = OpenOptions::new();
     let file = options
         .create(true)
@@ -232,7 +236,7 @@ fn lock(state: &Path) -> Result<File, ServiceError> {
     let file = file.map_err(at("open", &path))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(ServiceError::InUse(state.to_owned())),
+        Err(TryLockError::WouldBlock) => Err(ServiceError::InUse(dir.to_owned())),
         Err(TryLockError::Error(source)) => Err(at("lock", &path)(source)),
     }
 }

@@ -1,9 +1,12 @@
 //! Private unix sockets.
 
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use nix::unistd::{Gid, Uid, User, chown};
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, Permissions, set_permissions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use thiserror::Error;
@@ -78,22 +81,45 @@ fn owned_dir(path: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Listens on a socket that only its owner may open. One that a dead process left is replaced; the caller
-/// holds the lock which says that it is dead. The directory is private, so that nobody comes between.
+/// Listens on a socket that only its owner may open. One that a dead process left is replaced. The directory is
+/// ours alone to write, and the caller holds its lock, so that nobody comes between.
 pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
+    remove_stale(path)?;
+    let listener = UnixListener::bind(path)?;
+    set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Only a socket is removed, and only one that nobody listens on.
+fn remove_stale(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path)?,
+        Ok(found) if found.file_type().is_socket() => {}
         Ok(_) => {
             return Err(io::Error::other(
                 "something that is not a socket stands there",
             ));
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     }
-    let listener = UnixListener::bind(path)?;
-    set_permissions(path, Permissions::from_mode(0o600))?;
-    Ok(listener)
+    match dial(path) {
+        Err(Errno::ECONNREFUSED) => std::fs::remove_file(path),
+        // It was removed meanwhile.
+        Err(Errno::ENOENT) => Ok(()),
+        // A queue that is full is somebody's who does not accept: it listens all the same.
+        Ok(()) | Err(Errno::EAGAIN) => Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "a living process listens there",
+        )),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Connects without waiting, and hangs up.
+fn dial(path: &Path) -> nix::Result<()> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect(socket.as_raw_fd(), &UnixAddr::new(path)?)
 }
 
 /// As [`listen`], on a socket that guests may open, too. Who they are is asked of the kernel at each connection; the
@@ -133,6 +159,23 @@ mod tests {
             let found = [&dir, &socket].map(|path| path.metadata().expect("there").mode() & 0o7777);
             assert_eq!(found, modes, "{name}");
         }
+    }
+
+    #[test]
+    fn only_a_socket_that_nobody_listens_on_is_replaced() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let path = dir.path().join("socket");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.expect("runtime");
+        let _inside = runtime.enter();
+        let living = listen(&path).expect("bound");
+        let refused = listen(&path).expect_err("in use");
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+        drop(living);
+        listen(&path).expect("nobody listens there");
     }
 
     #[test]

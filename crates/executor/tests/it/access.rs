@@ -1,13 +1,15 @@
-//! Who may be the link.
+//! Who may be the link, and who may take links.
 
-use crate::host::{executor_command, wait_for};
-use std::fs::Permissions;
+use crate::gateway::command;
+use crate::host::{Host, PATIENCE, executor_command, wait_for};
+use std::fs::{File, Permissions};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 const GUEST: u32 = 54_321;
 const STRANGER: u32 = 54_322;
@@ -36,6 +38,38 @@ fn a_link_of_another_user_is_served_if_it_may_be_and_nobody_else() {
         executor.wait().unwrap();
         assert_eq!(found, served);
     }
+}
+
+#[test]
+fn a_second_executor_takes_no_sockets_from_a_living_one() {
+    let host = Host::start();
+    let mut gateway = host.connect();
+    let other = tempfile::tempdir().unwrap();
+    let mut second = Command::new(env!("CARGO_BIN_EXE_willcall-executor"));
+    second.arg("run").arg("--run-dir").arg(host.run_dir());
+    for name in ["state", "workspace"] {
+        second.arg(format!("--{name}")).arg(other.path().join(name));
+    }
+    let log = other.path().join("log");
+    let mut second = second
+        .stdin(Stdio::null())
+        .stderr(File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let mut ended = None;
+    let until = Instant::now() + PATIENCE;
+    while ended.is_none() && Instant::now() < until {
+        ended = second.try_wait().unwrap();
+        std::thread::park_timeout(Duration::from_millis(2));
+    }
+    let _ = second.kill();
+    let said = std::fs::read_to_string(log).unwrap();
+    assert_eq!(ended.and_then(|status| status.code()), Some(1), "{said}");
+    let run_dir = host.run_dir();
+    let why = format!("{} is in use by another executor", run_dir.display());
+    assert!(said.contains(&why), "{said}");
+    assert_eq!(gateway.run(command(&["true"])).exit_code, Some(0));
+    assert_eq!(host.connect().hello.incarnation, gateway.hello.incarnation);
 }
 
 /// Whether a process of that user hears a hello.
