@@ -15,9 +15,13 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 use uuid::Uuid;
+use willcall_outputs::capture::Captured;
+use willcall_outputs::limits::Limits;
+use willcall_outputs::media;
 use willcall_outputs::record::{RECORD_VERSION, Record, StoredStream, Stream as Stored};
 use willcall_outputs::retention::{Now, jump_ms};
 use willcall_outputs::store::{OutputKey, Store, StoreError, Survey, Swept};
+use willcall_outputs::view::Mode;
 use willcall_protocol::ids::RunId;
 use willcall_protocol::outcome::{Report, StreamReport};
 
@@ -153,8 +157,8 @@ fn write_record(store: &Store, report: &Report) -> Result<bool, StoreError> {
             run: report.run.0,
             stream,
         };
-        if let Ok(Some(left)) = store.left_of(&key) {
-            streams.insert(stream, told_of(left, told));
+        if let Ok(Some(left)) = store.left_of(&key, Limits::default(), Mode::Raw) {
+            streams.insert(stream, told_of(&left, told));
         }
     }
     if streams.is_empty() {
@@ -174,14 +178,16 @@ fn write_record(store: &Store, report: &Report) -> Result<bool, StoreError> {
 }
 
 /// What the file has is counted; what the command wrote was told.
-fn told_of(left: StoredStream, told: &StreamReport) -> StoredStream {
+fn told_of(left: &Captured, told: &StreamReport) -> StoredStream {
+    let stored = left.total_size;
     StoredStream {
+        stored,
         total_size: told.total_size,
         total_lines: told.total_lines,
         digest: told.digest.clone(),
-        complete: told.complete && left.stored == told.total_size,
-        dropped_bytes: told.total_size.saturating_sub(left.stored),
-        ..left
+        complete: told.complete && stored == told.total_size,
+        dropped_bytes: told.total_size.saturating_sub(stored),
+        mime: media::type_of(&left.head).to_owned(),
     }
 }
 

@@ -27,7 +27,7 @@ pub enum Held<'a> {
         place: Place<'a>,
         /// Bytes in it.
         stored: u64,
-        /// Bytes of the stream that it lacks.
+        /// Bytes of the stream that it lacks; 0 where nobody knows how many.
         dropped: u64,
         /// Why.
         loss: Loss,
@@ -81,11 +81,10 @@ impl<'a> Held<'a> {
                 dropped,
                 loss,
             } => format!(
-                "[only the first {} of the output are saved, since {loss}: {file_path}]\n{}\
-                 [the other {} cannot be recovered; narrow the command and run it again]\n",
+                "[only the first {} of the output are saved, since {loss}: {file_path}]\n{}{}",
                 count(stored, "byte"),
                 how_to(output, offset),
-                count(dropped, "byte"),
+                beyond(dropped),
             ),
             Self::Nothing(loss) => format!(
                 "[not saved, since {loss}: what is omitted cannot be recovered; \
@@ -204,6 +203,15 @@ fn text_of(form: Form, held: Held<'_>, numbers: &Omitted) -> String {
     }
 }
 
+/// What comes after the end of a file that lacks so many bytes, 0 for nobody knows how many.
+fn beyond(dropped: u64) -> String {
+    if dropped == 0 {
+        return "[whether there was more is not known]\n".to_owned();
+    }
+    let dropped = count(dropped, "byte");
+    format!("[the other {dropped} cannot be recovered; narrow the command and run it again]\n")
+}
+
 fn how_to(output: &str, offset: u64) -> String {
     format!(
         "[grep, head, jq and cut work on that path; or page it with the read tool: \
@@ -237,7 +245,7 @@ mod tests {
         file_path: "/w/.outputs/s/01890000-0000-7000-8000-000000000000.stdout.txt",
         output: "01890000-0000-7000-8000-000000000000/stdout",
     };
-    const LOSSES: [Loss; 12] = [
+    const LOSSES: [Loss; 13] = [
         Loss::DiskFull,
         Loss::NoInodes,
         Loss::Quota,
@@ -246,6 +254,7 @@ mod tests {
         Loss::IoError,
         Loss::TooSlow,
         Loss::NoDirectory,
+        Loss::RunnerLost,
         Loss::RunCap,
         Loss::OutputCap,
         Loss::Discarded,
@@ -363,5 +372,14 @@ mod tests {
         assert_eq!([9, 10, 50].map(|offset| held.pick_up_at(offset)), [9, 0, 0]);
         let text = held.pick_up(9);
         assert!(text.contains("first 10 bytes") && text.contains("other 90 bytes"));
+        let held = Held::Part {
+            place: PLACE,
+            stored: 10,
+            dropped: 0,
+            loss: Loss::RunnerLost,
+        };
+        let text = held.pick_up(9);
+        assert!(text.contains("first 10 bytes") && text.contains("more is not known"));
+        assert!(!text.contains("run it again"));
     }
 }

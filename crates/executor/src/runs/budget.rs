@@ -10,7 +10,7 @@ use willcall_outputs::preview::{Place, degraded};
 use willcall_outputs::record::Stream;
 use willcall_outputs::turn::Share;
 use willcall_protocol::outcome::{Report, StreamReport};
-use willcall_runner::wire::{RunResult, StreamResult};
+use willcall_runner::wire::StreamResult;
 
 /// Those first that are worth most when there is little room.
 const BY_WORTH: [Stream; 3] = [Stream::Stderr, Stream::Stdout, Stream::Tty];
@@ -19,19 +19,19 @@ const BY_WORTH: [Stream; 3] = [Stream::Stderr, Stream::Stdout, Stream::Tty];
 pub(super) async fn keep_within(
     pass: &mut Pass,
     finished: &mut Finished,
-    result: Option<&RunResult>,
+    streams: &[StreamResult],
     order: &Order,
     parcels: &Parcels,
 ) {
     let shown = |report: &Report, stream| slot_of(report, stream).map_or(0, len);
     let lens = BY_WORTH.map(|stream| shown(&finished.report, stream));
     let shares = pass.allot(&lens);
-    let Some(result) = result.filter(|_| shares.iter().any(|share| *share != Share::Whole)) else {
+    if shares.iter().all(|share| *share == Share::Whole) {
         return;
-    };
+    }
     let deadline = Parcels::deadline();
     for (stream, share) in BY_WORTH.into_iter().zip(shares) {
-        let of = result.streams.iter().find(|of| of.stream == stream);
+        let of = streams.iter().find(|of| of.stream == stream);
         let slot = slot(&mut finished.report, stream);
         if let (Share::Only(room), Some(of), Some(shown)) = (share, of, slot) {
             *shown = less(shown, of, room, order, parcels, deadline).await;

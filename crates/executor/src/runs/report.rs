@@ -41,10 +41,12 @@ impl Finished {
     }
 }
 
-/// What to tell the caller of a run. `path_of` says where an output's file is.
+/// What to tell the caller of a run. `left` are the streams of a lost one, as far as their files go; `path_of` says
+/// where an output's file is.
 pub(crate) fn finished(
     order: &Order,
     conclusion: &Conclusion,
+    left: &[StreamResult],
     path_of: impl Fn(&OutputKey) -> std::path::PathBuf,
 ) -> Finished {
     let mut report = bare(order, RunState::Lost);
@@ -77,6 +79,14 @@ pub(crate) fn finished(
         Conclusion::OutcomeUnknown => lost(&mut report, Cause::OutcomeUnknown, OUTCOME_UNKNOWN),
         Conclusion::Reboot => lost(&mut report, Cause::Reboot, REBOOT),
     }
+    for stream in left {
+        add_stream(&mut report, &mut stored, order, stream, &path_of);
+    }
+    if !left.is_empty()
+        && let Some(message) = &mut report.message
+    {
+        message.push_str(LEFT);
+    }
     Finished { report, stored }
 }
 
@@ -87,6 +97,8 @@ const OUTCOME_UNKNOWN: &str = "the command was started, and the process that wat
     its effects before you repeat it";
 const REBOOT: &str = "the host was restarted while this run was not over; it may have run in part or to \
     its end, and it was not started again: check its effects before you repeat it";
+
+const LEFT: &str = "; what was saved of its output is here, and there may have been more";
 
 const OUTPUT_CAP: &str = "a stream of the command reached the cap on a job's output, and the command was \
     killed with everything it had started; the file holds the output up to the cap: have it write less, or \
@@ -359,7 +371,10 @@ mod tests {
     }
 
     fn report(conclusion: &Conclusion) -> Report {
-        finished(&order(), conclusion, |_| PathBuf::from("/outputs/file")).report
+        finished(&order(), conclusion, &[], |_| {
+            PathBuf::from("/outputs/file")
+        })
+        .report
     }
 
     fn ended(status: Status, killed: Option<KillCause>) -> Report {
@@ -427,7 +442,9 @@ mod tests {
             status,
             killed: None,
         });
-        let all = finished(&order(), &conclusion, |_| PathBuf::from("/outputs/file"));
+        let all = finished(&order(), &conclusion, &[], |_| {
+            PathBuf::from("/outputs/file")
+        });
         let record = all.record(1, 2).expect("a stream has a file");
         assert_eq!(record.streams.keys().collect::<Vec<_>>(), [&Stream::Stderr]);
         assert_eq!(
@@ -437,7 +454,7 @@ mod tests {
             ),
             ("exited", 2)
         );
-        let none = finished(&order(), &Conclusion::NoRunner, |_| PathBuf::new());
+        let none = finished(&order(), &Conclusion::NoRunner, &[], |_| PathBuf::new());
         assert_eq!(none.record(1, 2), None);
     }
 

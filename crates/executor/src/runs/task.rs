@@ -22,8 +22,8 @@ use tokio::time::{sleep, sleep_until};
 use willcall_outputs::capture::Kept;
 use willcall_outputs::record::Stream;
 use willcall_outputs::store::{OutputKey, Store};
-use willcall_protocol::outcome::{Report, RunState};
-use willcall_runner::wire::{FromRunner, RUNNER_PROTO, SpawnError, Stage, ToRunner};
+use willcall_protocol::outcome::Report;
+use willcall_runner::wire::{FromRunner, RUNNER_PROTO, SpawnError, Stage, StreamResult, ToRunner};
 
 /// A run's task.
 pub(super) struct Task {
@@ -268,28 +268,35 @@ impl Task {
 
     /// Makes the report, within what its turn has room for, and writes the record of what is stored.
     async fn describe(&mut self, conclusion: Conclusion) -> (Report, Vec<Stream>) {
-        let (mut finished, conclusion) = self.judge(conclusion).await;
-        let result = match &conclusion {
-            Conclusion::Result(result) => Some(&**result),
-            _ => None,
-        };
+        let (mut finished, streams) = self.judge(conclusion).await;
         let parcels = &self.place.runs.parcels;
         if let Some(fault) = &self.fault {
             finished.report.message = Some(with_fault(finished.report.message.take(), fault));
         }
-        keep_within(&mut self.pass, &mut finished, result, &self.order, parcels).await;
+        keep_within(
+            &mut self.pass,
+            &mut finished,
+            &streams,
+            &self.order,
+            parcels,
+        )
+        .await;
         (finished.report, finished.stored.into_keys().collect())
     }
 
-    async fn judge(&self, conclusion: Conclusion) -> (Finished, Conclusion) {
+    /// The report without its turn, and the streams that it was made of.
+    async fn judge(&self, conclusion: Conclusion) -> (Finished, Vec<StreamResult>) {
         let (store, order) = (Arc::clone(&self.runs().store), Arc::clone(&self.order));
         let accepted_ms = self.accepted_ms;
         let slow = needs_disk(&conclusion);
         let work = move || {
-            let mut finished = finished(&order, &conclusion, |key| store.path_of(key));
-            mention_files(&mut finished, &store);
+            let left = left(&store, &order, &conclusion);
+            let finished = finished(&order, &conclusion, &left, |key| store.path_of(key));
             write_record(&store, &finished, accepted_ms);
-            (finished, conclusion)
+            match conclusion {
+                Conclusion::Result(result) => (finished, result.streams),
+                _ => (finished, left),
+            }
         };
         if !slow {
             return work();
@@ -335,32 +342,27 @@ fn needs_disk(conclusion: &Conclusion) -> bool {
     }
 }
 
-/// What a lost run has written is worth looking at, and is held as long as that of any other.
-fn mention_files(finished: &mut Finished, store: &Store) {
-    if finished.report.state != RunState::Lost {
-        return;
+/// The streams of a lost run, as far as its runner brought them to their files: worth looking at, and held as long as
+/// those of any other.
+fn left(store: &Store, order: &Order, conclusion: &Conclusion) -> Vec<StreamResult> {
+    if matches!(conclusion, Conclusion::Result(_)) || !needs_disk(conclusion) {
+        return Vec::new();
     }
-    for stream in [Stream::Stdout, Stream::Stderr, Stream::Tty] {
-        let session = finished.report.session.as_str().to_owned();
-        let run = finished.report.run.0;
+    let left_of = |stream| {
         let key = OutputKey {
-            session,
-            run,
+            session: order.dispatch.session.as_str().to_owned(),
+            run: order.dispatch.run.0,
             stream,
         };
-        let left = store.left_of(&key).unwrap_or_else(|error| {
-            tracing::warn!(%run, %error, "cannot read what a lost run has left");
+        let left = store.left_of(&key, order.limits, order.view);
+        let left = left.unwrap_or_else(|error| {
+            tracing::warn!(output = %key, %error, "cannot read what a lost run has left");
             None
         });
-        let Some(left) = left else { continue };
-        finished.stored.insert(stream, left);
-        if let Some(message) = &mut finished.report.message {
-            message.push_str("; what was kept of its ");
-            message.push_str(stream.as_str());
-            message.push_str(" is in ");
-            message.push_str(&store.path_of(&key).to_string_lossy());
-        }
-    }
+        left.map(|captured| StreamResult::new(stream, captured))
+    };
+    let streams = [Stream::Stdout, Stream::Stderr, Stream::Tty];
+    streams.into_iter().filter_map(left_of).collect()
 }
 
 /// Of a run whose row in the ledger does not say what was asked, the caller hears that, too.

@@ -111,7 +111,7 @@ fn a_runner_that_is_killed_leaves_a_lost_run() {
     let host = Host::start();
     let mut gateway = host.connect();
     let ready = host.path("ready");
-    let asked = shell(&format!("seq 5000; touch {}; sleep 5", ready.display()));
+    let asked = shell(&format!("seq 50; touch {}; sleep 5", ready.display()));
     gateway.dispatch(asked.clone());
     wait_for("the command", || ready.exists());
     signal(host.runner_of(asked.run), "KILL");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use willcall_outputs::record::Record;
 use willcall_protocol::ids::{RunId, Stream};
-use willcall_protocol::message::{Encoding, ReadFailure, ReadTarget};
+use willcall_protocol::message::{Encoding, ReadFailure, ReadTarget, Turn};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -137,6 +137,44 @@ fn a_record_that_found_no_room_is_made_up_for() {
 }
 
 #[test]
+fn the_record_of_a_lost_run_is_made_up_for_and_its_turn_has_its_budget() {
+    let mut host = Host::start();
+    let mut gateway = host.connect();
+    let turn = Some(Turn {
+        id: "t".parse().unwrap(),
+        calls: None,
+    });
+    let mut spent = shell("yes | head -c 100000000");
+    spent.limits.max_lines = Some(1_000_000);
+    spent.limits.max_bytes = Some(200_000);
+    let mut asked = shell("seq 100000; exec sleep 600");
+    (spent.turn, asked.turn) = (turn.clone(), turn);
+    assert!(gateway.run(spent).stdout.unwrap().result.len() > 199_000);
+    gateway.dispatch(asked.clone());
+    gateway.accepted(asked.run);
+    let session = host.path("workspace/.outputs/default");
+    let path = session.join(format!("{}.stdout.txt", asked.run));
+    let record = session.join(format!("{}.json", asked.run));
+    wait_for("output", || {
+        path.metadata().is_ok_and(|file| file.len() == 588_895)
+    });
+    crate::host::signal(host.runner_of(asked.run), "KILL");
+    let (seq, report) = gateway.finished(asked.run);
+    assert!(report.stdout.unwrap().result.len() <= 4800);
+    gateway.ack(seq);
+    host.stop_executor();
+    let before = Record::from_json(&std::fs::read(&record).unwrap()).unwrap();
+    std::fs::remove_file(&record).unwrap();
+    let times = FileTimes::new().set_modified(SystemTime::now() - 2 * DAY);
+    let file = File::options().append(true).open(&path).unwrap();
+    file.set_times(times).unwrap();
+    host.start_executor();
+    wait_for("the record", || record.exists());
+    let after = Record::from_json(&std::fs::read(&record).unwrap()).unwrap();
+    assert_eq!((after.streams, after.state), (before.streams, before.state));
+}
+
+#[test]
 fn what_a_lost_run_left_is_held_like_any_other() {
     let host = Host::start();
     let mut gateway = host.connect();
@@ -153,8 +191,18 @@ fn what_a_lost_run_left_is_held_like_any_other() {
     let runner = host.runner_of(asked.run);
     crate::host::signal(runner, "KILL");
     let (_, report) = gateway.finished(asked.run);
-    let message = report.message.unwrap();
-    assert!(message.contains(path.to_str().unwrap()), "{message}");
+    assert!(report.message.unwrap().contains("there may have been more"));
+    let out = report.stdout.unwrap();
+    assert_eq!((out.total_size, out.total_lines), (588_895, 100_000));
+    assert_eq!(out.file_path.as_deref(), path.to_str());
+    assert_eq!(out.output, Some(format!("{}/stdout", asked.run)));
+    assert_eq!(
+        (out.saved, out.complete, out.dropped_bytes),
+        (true, false, 0)
+    );
+    assert_eq!(out.reason.as_deref(), Some("runner_lost"));
+    assert!(out.result.starts_with("1\n2\n") && out.result.ends_with("\n99999\n100000\n"));
+    assert!(out.truncated && out.result.len() <= 102_400);
     let record = path.with_file_name(format!("{}.json", asked.run));
     let record = Record::from_json(&std::fs::read(record).unwrap()).unwrap();
     let left = &record.streams[&willcall_outputs::record::Stream::Stdout];

@@ -81,6 +81,8 @@ pub enum Loss {
     TooSlow,
     /// There was no directory to write to.
     NoDirectory,
+    /// Whoever wrote the file ended before the stream did; what came after it nobody read.
+    RunnerLost,
     /// The policy's cap was reached.
     RunCap,
     /// The job's cap was reached, and the run was ended for it.
@@ -102,6 +104,7 @@ impl fmt::Display for Loss {
             Self::Permission => "no permission to write the file",
             Self::IoError => "the file system failed",
             Self::TooSlow => "the file system did not answer",
+            Self::RunnerLost => "its runner was lost",
             Self::NoDirectory => "there is no directory for outputs",
             Self::RunCap => "the cap on kept output was reached",
             Self::OutputCap => "the cap on the job's output was reached",
