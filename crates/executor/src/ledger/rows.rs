@@ -40,10 +40,7 @@ impl Tables {
         let mut rows = select.query([]).map_err(unreadable)?;
         let mut all = Vec::new();
         while let Some(row) = rows.next().map_err(unreadable)? {
-            match unfinished(row).map_err(unreadable)? {
-                Some(one) => all.push(one),
-                None => tracing::error!("a run of the ledger has no id that can be read; skipped"),
-            }
+            all.extend(unfinished(row).map_err(unreadable)?);
         }
         Ok(all)
     }
@@ -102,6 +99,7 @@ impl Tables {
 
 fn unfinished(row: &Row<'_>) -> Result<Option<Unfinished>, rusqlite::Error> {
     let Some(run) = run_of(row.get_ref(0)?) else {
+        tracing::error!("the ledger has a run whose id cannot be read; it is skipped");
         return Ok(None);
     };
     let (dispatch, fault) = match parse(row.get_ref(2)?) {

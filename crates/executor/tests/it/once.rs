@@ -205,7 +205,7 @@ fn a_limit_that_was_lowered_changes_no_answer_to_what_ran() {
     gateway.dispatch(new.clone());
     assert_eq!(gateway.refused(new.run).cause, Cause::InvalidLimit);
     new.run = over.run;
-    gateway.dispatch(new.clone());
+    gateway.dispatch(new);
     assert_eq!(gateway.refused(over.run).cause, Cause::Conflict);
     assert!(!host.path("effect").exists());
 }
