@@ -7,8 +7,10 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
+use thiserror::Error;
 use tokio::time::Instant;
 
 /// The one variable segment of the path.
@@ -49,18 +51,45 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Problem> {
-        let body = axum::body::to_bytes(request.into_body(), MAX_BODY);
-        let Ok(Ok(bytes)) = tokio::time::timeout(BODY_TIME, body).await else {
-            let detail = format!(
-                "the body did not arrive whole within {} s, or has more than {MAX_BODY} bytes",
-                BODY_TIME.as_secs()
-            );
-            return Err(Problem::new(Code::BodyTooLarge, detail));
-        };
+        let bytes = whole(request.into_body(), MAX_BODY, BODY_TIME)
+            .await
+            .map_err(|why| Problem::new(Code::BodyTooLarge, why.to_string()))?;
         serde_json::from_slice(&bytes)
             .map(Self)
             .map_err(|e| Problem::new(Code::InvalidJson, e.to_string()))
     }
+}
+
+/// Why there is no body.
+#[derive(Debug, PartialEq, Eq, Error)]
+enum NoBody {
+    /// More than is read.
+    #[error("the body has more than {0} bytes")]
+    TooLarge(usize),
+    /// Too slow.
+    #[error("the body did not arrive whole within {} s", .0.as_secs())]
+    TooSlow(Duration),
+    /// Not all that was announced.
+    #[error("the body broke off after {0} bytes")]
+    BrokeOff(usize),
+}
+
+/// A body of at most `limit` bytes, read for at most `time`.
+async fn whole(body: Body, limit: usize, time: Duration) -> Result<Vec<u8>, NoBody> {
+    let reading = async {
+        let (mut body, mut bytes) = (body.into_data_stream(), Vec::new());
+        while let Some(more) = body.next().await {
+            let more = more.map_err(|_| NoBody::BrokeOff(bytes.len()))?;
+            if more.len() > limit - bytes.len() {
+                return Err(NoBody::TooLarge(limit));
+            }
+            bytes.extend_from_slice(&more);
+        }
+        Ok(bytes)
+    };
+    tokio::time::timeout(time, reading)
+        .await
+        .unwrap_or(Err(NoBody::TooSlow(time)))
 }
 
 /// Until when a caller wants to wait: what the query says, else `Prefer: wait=SECONDS`, else not at all.
@@ -106,6 +135,32 @@ fn wrong_wait() -> Problem {
 mod tests {
     use super::*;
     use axum::http::HeaderValue;
+    use futures_util::stream;
+    use std::io;
+
+    #[tokio::test]
+    async fn a_body_that_is_not_read_says_why() {
+        let soon = Duration::from_secs(20);
+        let parts = || stream::iter([Ok("abc"), Ok("de")]);
+        type Chunks = stream::BoxStream<'static, io::Result<&'static str>>;
+        let body = |chunks: Chunks| Body::from_stream(chunks);
+        assert_eq!(
+            whole(body(parts().boxed()), 5, soon).await,
+            Ok(b"abcde".to_vec())
+        );
+        let large = whole(body(parts().boxed()), 4, soon).await;
+        assert_eq!(large, Err(NoBody::TooLarge(4)));
+        let broken = parts().chain(stream::iter([Err(io::ErrorKind::UnexpectedEof.into())]));
+        assert_eq!(
+            whole(body(broken.boxed()), 5, soon).await,
+            Err(NoBody::BrokeOff(5))
+        );
+        let (slow, time) = (parts().chain(stream::pending()), Duration::from_millis(5));
+        assert_eq!(
+            whole(body(slow.boxed()), 5, time).await,
+            Err(NoBody::TooSlow(time))
+        );
+    }
 
     #[track_caller]
     fn check(prefer: &'static str, expected: Result<Option<u64>, ()>) {

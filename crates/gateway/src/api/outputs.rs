@@ -11,8 +11,9 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use tokio::sync::oneshot;
-use willcall_protocol::ids::{OutputId, Stream};
+use willcall_protocol::ids::{OutputId, RunId, SessionId, Stream};
 use willcall_protocol::message::{PageReport, Read, ReadFailure, ReadTarget};
+use willcall_protocol::outcome::Report;
 
 /// A page of a run's output.
 #[derive(Debug, Deserialize)]
@@ -128,9 +129,14 @@ async fn page(api: &Api, host: &HostKey, read: Read) -> Result<Json<PageReport>,
         return Err(Unreachable::Offline.into());
     };
     let (answer, answered) = oneshot::channel();
+    let asked = stream_of(&read);
     link.tell(Command::Read(Box::new(read), answer))?;
     match tokio::time::timeout(api.timeouts.read, answered).await {
         Ok(Ok(Ok(page))) => Ok(Json(page)),
+        Ok(Ok(Err(ReadError::Refused(ReadFailure::NotFound, message)))) => Err(Problem::new(
+            Code::NotFound,
+            missing(api, asked, message).await,
+        )),
         Ok(Ok(Err(ReadError::Refused(reason, message)))) => Err(failed(reason, message)),
         Ok(Ok(Err(ReadError::TooLong))) => Err(Problem::new(
             Code::BadAnswer,
@@ -144,6 +150,47 @@ async fn page(api: &Api, host: &HostKey, read: Read) -> Result<Json<PageReport>,
             "the host did not answer the read in time",
         )),
     }
+}
+
+/// Which stream of which run a read is about, and in what session.
+fn stream_of(read: &Read) -> Option<(RunId, Stream, SessionId)> {
+    match read.target {
+        ReadTarget::Output(OutputId::Stream { run, stream }) => {
+            Some((run, stream, read.session.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// Why there is nothing to read: what the host said, or what the run's report says better.
+async fn missing(api: &Api, asked: Option<(RunId, Stream, SessionId)>, message: String) -> String {
+    let Some((run, stream, session)) = asked else {
+        return message;
+    };
+    let row = api.runs.find(run).await.ok();
+    row.filter(|row| row.session == session)
+        .and_then(|row| unheld(&row.report?, stream))
+        .unwrap_or(message)
+}
+
+/// Of a stream that was given whole in its run's result: that nothing of it is held.
+fn unheld(report: &Report, stream: Stream) -> Option<String> {
+    let name = stream.as_str();
+    let given = match stream {
+        Stream::Stdout => &report.stdout,
+        Stream::Stderr => &report.stderr,
+        Stream::Tty => &report.tty,
+    };
+    let given = given.as_ref()?;
+    if given.saved || given.truncated || given.output.is_some() {
+        return None;
+    }
+    Some(match given.total_size {
+        0 => format!("nothing is held: the run wrote nothing to {name}"),
+        size => {
+            format!("nothing is held: all of {name}, {size} bytes, was given in the run's result")
+        }
+    })
 }
 
 fn failed(reason: ReadFailure, message: String) -> Problem {

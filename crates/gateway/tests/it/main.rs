@@ -7,3 +7,4 @@ mod command;
 mod ledgers;
 mod links;
 mod support;
+mod unheld;
