@@ -10,8 +10,8 @@ use thiserror::Error;
 
 /// Only ours: keys, ledger and sockets.
 const PRIVATE: u32 = 0o700;
-/// Commands start here, whoever they run as.
-const SHARED: u32 = 0o755;
+/// Commands start here, whoever they run as: they may enter it, and not see what else is in it.
+const SHARED: u32 = 0o711;
 /// The longest name of a socket in the run directory.
 const LONGEST_SOCKET: &str = "spawner.sock";
 
@@ -90,7 +90,14 @@ impl Layout {
             let closed = fs::set_permissions(directory, Permissions::from_mode(PRIVATE));
             closed.map_err(|source| failed(directory, source))?;
         }
-        make(&self.workspace, SHARED)
+        let new = !self.workspace.exists();
+        make(&self.workspace, SHARED)?;
+        if new {
+            // Whatever the umask took away. One that was there is somebody's choice.
+            let opened = fs::set_permissions(&self.workspace, Permissions::from_mode(SHARED));
+            opened.map_err(|source| failed(&self.workspace, source))?;
+        }
+        Ok(())
     }
 
     /// A socket in the run directory.
@@ -136,7 +143,10 @@ mod tests {
         layout.make().unwrap();
         layout.make().unwrap();
         assert_eq!((mode(&layout.state), mode(&layout.run)), (0o700, 0o700));
-        assert!(layout.workspace.is_dir());
+        assert_eq!(mode(&layout.workspace), 0o711);
+        fs::set_permissions(&layout.workspace, Permissions::from_mode(0o2775)).unwrap();
+        layout.make().unwrap();
+        assert_eq!(mode(&layout.workspace), 0o775);
     }
 
     #[test]
