@@ -23,6 +23,8 @@ pub const SPOOL_LOOKS: [Duration; 4] = [
     Duration::from_millis(250),
     Duration::from_secs(1),
 ];
+/// How long a run without its spool waits for its runner to dial: runners do four times a second.
+pub const MISSING_TIME: Duration = Duration::from_secs(2);
 /// Time between two attempts to write the end of a run into a ledger that cannot be written, or to read one from it.
 pub const LEDGER_RETRY: Duration = Duration::from_secs(1);
 /// Time between two attempts to open a ledger that cannot be opened.

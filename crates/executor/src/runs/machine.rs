@@ -18,9 +18,10 @@
 //! refused or canceled, with certainty, and dropping the connection ends an armed runner.
 //!
 //! *The connection is lost* after `Go`: the runner lives on and redials, or it is dead. The lock of
-//! its spool tells which, and the spool tells what a dead one left.
+//! its spool tells which, and the spool tells what a dead one left. A spool that is not there tells nothing: then the
+//! runner has a moment to redial, and without it nobody knows what became of the run.
 
-use crate::limits::{EXPLAIN_TIME, SPOOL_LOOKS, START_TIME};
+use crate::limits::{EXPLAIN_TIME, MISSING_TIME, SPOOL_LOOKS, START_TIME};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use willcall_runner::wire::{Phase, RunResult, SpawnError};
@@ -53,6 +54,8 @@ pub(crate) enum Conclusion {
     Interrupted,
     /// Its runner is gone without a result; it may have run.
     OutcomeUnknown,
+    /// Its spool is gone, and no runner has dialled; it may have run, and may still.
+    NoTrace,
     /// The host was started anew; it may have run.
     Reboot,
 }
@@ -60,6 +63,8 @@ pub(crate) enum Conclusion {
 /// What a spool says of its run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SpoolState {
+    /// It is not there.
+    Missing,
     /// Its runner lives.
     Held,
     /// Its runner is gone, and executed nothing.
@@ -84,6 +89,8 @@ enum State {
     Adrift {
         look_at: Option<Instant>,
         looks: usize,
+        /// Until when a runner may dial whose spool was not there.
+        missing_until: Option<Instant>,
     },
     Concluded,
 }
@@ -120,6 +127,7 @@ impl Machine {
             State::Adrift {
                 look_at: None,
                 looks: 0,
+                missing_until: None,
             },
             true,
         );
@@ -162,7 +170,8 @@ impl Machine {
             State::Adrift {
                 look_at: Some(at),
                 looks,
-            } if at <= now => self.look(looks),
+                missing_until,
+            } if at <= now => self.look(looks, missing_until),
             _ => {}
         }
     }
@@ -231,17 +240,30 @@ impl Machine {
                 *armed = false;
                 *by = (*by).min(later(now, EXPLAIN_TIME));
             }
-            State::Running { .. } => self.look(0),
+            State::Running { .. } => self.look(0, None),
             State::Adrift { .. } | State::Concluded => {}
         }
     }
 
     /// The spool was looked at.
     pub(crate) fn handle_spool(&mut self, spool: SpoolState, now: Instant) {
-        let State::Adrift { look_at, looks } = &mut self.state else {
+        let State::Adrift {
+            look_at,
+            looks,
+            missing_until,
+        } = &mut self.state
+        else {
             return;
         };
         match spool {
+            SpoolState::Missing => match *missing_until {
+                Some(until) if until <= now => self.conclude(Conclusion::NoTrace),
+                until => {
+                    let until = until.unwrap_or_else(|| later(now, MISSING_TIME));
+                    *missing_until = Some(until);
+                    *look_at = Some(until);
+                }
+            },
             SpoolState::Held => {
                 *look_at = Some(later(now, spool_look(*looks)));
                 *looks = looks.saturating_add(1);
@@ -299,10 +321,11 @@ impl Machine {
         self.conclude(Conclusion::NoRunner);
     }
 
-    fn look(&mut self, looks: usize) {
+    fn look(&mut self, looks: usize, missing_until: Option<Instant>) {
         self.state = State::Adrift {
             look_at: None,
             looks,
+            missing_until,
         };
         self.actions.push_back(Action::LookAtSpool);
     }
@@ -487,13 +510,46 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_spool_that_is_not_there_proves_nothing() {
+        let now = Instant::now();
+        let mut connection_lost = running(now);
+        connection_lost.handle_lost(now);
+        for mut machine in [Machine::adopted(), connection_lost] {
+            check(&mut machine, &[Action::LookAtSpool]);
+            machine.handle_cancel();
+            machine.handle_spool(SpoolState::Missing, now);
+            check(&mut machine, &[]);
+            let until = now + MISSING_TIME;
+            assert_eq!(machine.poll_timeout(), Some(until));
+            machine.handle_timeout(until);
+            check(&mut machine, &[Action::LookAtSpool]);
+            machine.handle_spool(SpoolState::Missing, until);
+            check(&mut machine, &[Action::Conclude(Conclusion::NoTrace)]);
+        }
+    }
+
+    #[test]
+    fn a_runner_without_its_spool_may_dial() {
+        let now = Instant::now();
+        let mut machine = Machine::adopted();
+        check(&mut machine, &[Action::LookAtSpool]);
+        machine.handle_spool(SpoolState::Missing, now);
+        machine.handle_hello(Phase::Running);
+        machine.handle_timeout(now + MISSING_TIME);
+        check(&mut machine, &[]);
+        machine.handle_result(result());
+        let end = Conclusion::Result(result());
+        check(&mut machine, &[Action::Conclude(end)]);
+    }
+
     proptest! {
         /// Whatever happens in whatever order: go at most once and never before the claim, at most one
         /// conclusion and nothing after it, and never one that denies an execution after go.
         #[test]
         fn no_order_of_events_breaks_the_promises(
             adopted in any::<bool>(),
-            events in proptest::collection::vec(0..13_u8, 0..40),
+            events in proptest::collection::vec(0..14_u8, 0..40),
         ) {
             let mut now = Instant::now();
             let mut machine = if adopted { Machine::adopted() } else { Machine::arming(now) };
@@ -511,6 +567,7 @@ mod tests {
                     8 => machine.handle_spool(SpoolState::Started, now),
                     9 => machine.handle_spool(SpoolState::Result(result()), now),
                     10 => machine.handle_started(),
+                    11 => machine.handle_spool(SpoolState::Missing, now),
                     _ => {
                         now = machine.poll_timeout().unwrap_or(now);
                         machine.handle_timeout(now);

@@ -45,9 +45,9 @@ impl Spool {
     pub(crate) fn look(&self, run: RunId) -> io::Result<SpoolState> {
         let file = match File::open(self.path(run)) {
             Ok(file) => file,
-            // It is made before the launch and removed after the end has been entered.
+            // It is made before the launch and removed after the end has been entered: somebody else took it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(SpoolState::Unstarted);
+                return Ok(SpoolState::Missing);
             }
             Err(error) => return Err(error),
         };
@@ -158,7 +158,7 @@ mod tests {
     fn the_lock_says_whether_the_runner_lives() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let spool = Spool::open(dir.path().join("spool"));
-        assert_eq!(spool.look(run(1)).expect("readable"), SpoolState::Unstarted);
+        assert_eq!(spool.look(run(1)).expect("readable"), SpoolState::Missing);
         let held = spool.create(run(1)).expect("new");
         assert!(spool.create(run(1)).is_err());
         assert_eq!(spool.look(run(1)).expect("readable"), SpoolState::Held);

@@ -337,7 +337,7 @@ fn needs_disk(conclusion: &Conclusion) -> bool {
             .streams
             .iter()
             .any(|stream| stream.captured.kept != Kept::NotNeeded),
-        Conclusion::OutcomeUnknown | Conclusion::Reboot => true,
+        Conclusion::OutcomeUnknown | Conclusion::NoTrace | Conclusion::Reboot => true,
         _ => false,
     }
 }

@@ -155,6 +155,34 @@ fn a_runner_killed_while_the_executor_is_down_leaves_a_lost_run() {
 }
 
 #[test]
+fn a_run_whose_spool_is_lost_is_never_said_not_to_have_run() {
+    let mut host = Host::start();
+    let mut gateway = host.connect();
+    let ready = [host.path("ready 0"), host.path("ready 1")];
+    let script = |n: usize, then: &str| shell(&format!("touch '{}'; {then}", ready[n].display()));
+    let (goes_on, dies) = (script(0, "sleep 3; echo done"), script(1, "sleep 10"));
+    for (asked, ready) in [&goes_on, &dies].into_iter().zip(&ready) {
+        gateway.dispatch(asked.clone());
+        wait_for("the command", || ready.exists());
+    }
+    let runner = host.runner_of(dies.run);
+    host.kill_executor();
+    std::fs::remove_dir_all(host.path("state/spool")).unwrap();
+    signal(runner, "KILL");
+    host.start_executor();
+    let mut gateway = host.connect();
+    let (_, report) = gateway.finished(dies.run);
+    assert_eq!(
+        (report.state, report.cause),
+        (RunState::Lost, Some(Cause::OutcomeUnknown))
+    );
+    let message = report.message.unwrap();
+    assert!(message.contains("may have run"), "{message}");
+    let (_, report) = gateway.finished(goes_on.run);
+    assert_eq!(report.stdout.unwrap().result, "done\n");
+}
+
+#[test]
 fn rows_of_the_ledger_that_cannot_be_read_cost_no_other_run_anything() {
     let mut host = Host::start();
     let mut gateway = host.connect();
