@@ -25,7 +25,11 @@ Environment:
   WILLCALL_LOG         what the processes of demo and dev log, such as info or debug
 
 Exit codes: that of the command; 128+n if signal n ended it; 124 if it timed out;
-125 if it was refused or the call failed; 255 if the outcome is unknown.";
+125 if it was refused or the call failed; 255 if the outcome is unknown.
+
+Ctrl-C or TERM during exec cancels the command on its host and waits for its end: 130 or 143
+if that ended it, its own code if it was over before. The second one leaves at once (130 or
+143), and says under which id the run goes on.";
 
 /// What to do.
 #[derive(Debug, Subcommand)]

@@ -225,6 +225,19 @@ impl Client {
         Ok(answer)
     }
 
+    /// Asks for the end of a run, until the gateway has noted that. A run that the gateway does not know yet may still be on its way.
+    pub fn cancel(&self, run: RunId) -> Result<(), Failure> {
+        let call = Call::post(format!("/v1/runs/{run}/cancel"), &[]);
+        loop {
+            match self.call::<Outcome>(&call, Patience::known()) {
+                Err(Failure::Problem(no)) if matches!(&*no.code, "unknown_run" | "host_busy") => {
+                    self.rest(RETRY)?;
+                }
+                done => return done.map(drop),
+            }
+        }
+    }
+
     /// Reads a page.
     pub fn page(&self, request: &PageRequest) -> Result<Answer<PageReport>, Failure> {
         self.call(&Call::get(page_path(request)), Patience::default())

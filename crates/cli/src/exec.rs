@@ -1,8 +1,9 @@
 //! `willcall exec`: one command on one host, to its end.
 
 use crate::args::{ExecArgs, LimitArgs};
-use crate::client::{Answer, Client, RunRequest, Settings};
+use crate::client::{Client, RunRequest, Settings};
 use crate::exit;
+use crate::interrupt::{self, Ended};
 use crate::problem::Failure;
 use crate::render::Printer;
 use crate::stop::Stop;
@@ -10,7 +11,6 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 use willcall_protocol::ids::{RunId, SessionId};
 use willcall_protocol::message::LimitsAsked;
-use willcall_protocol::outcome::Outcome;
 
 /// Runs, prints, and gives the exit code.
 pub fn command(args: ExecArgs, printer: &mut Printer<'_>) -> Result<i32, Failure> {
@@ -18,22 +18,26 @@ pub fn command(args: ExecArgs, printer: &mut Printer<'_>) -> Result<i32, Failure
     let settings = Settings::from_environment()?;
     printer.token_exposed(&settings.token_file);
     let json = args.json;
-    let outcome = run(&Client::new(settings, Stop::never()), args)?;
+    let ended = run(&Client::new(settings, Stop::never()), args, printer)?;
     if json {
-        printer.json(&outcome.json);
+        printer.json(&ended.outcome.json);
     } else {
-        printer.outcome(&outcome.value);
+        printer.outcome(&ended.outcome.value);
     }
-    Ok(exit::of_run(&outcome.value.report))
+    let report = &ended.outcome.value.report;
+    Ok(match ended.interrupted {
+        Some(signal) => exit::of_interrupted(report, signal),
+        None => exit::of_run(report),
+    })
 }
 
-fn run(client: &Client, args: ExecArgs) -> Result<Answer<Outcome>, Failure> {
+fn run(client: &Client, args: ExecArgs, printer: &mut Printer<'_>) -> Result<Ended, Failure> {
     let host = client.host(args.host.as_deref())?;
     let mut request = request(args.session, args.command, &args.limits);
     request.cwd = args.cwd;
     request.turn = args.turn.asked();
     request.env = args.env.into_iter().collect();
-    client.run(&host, &request)
+    interrupt::run(client, &host, request, printer)
 }
 
 /// A new run: its id is chosen here, before anything is sent.

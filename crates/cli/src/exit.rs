@@ -3,7 +3,7 @@
 use crate::problem::{Failure, Ran};
 use nix::sys::signal::Signal;
 use std::process::ExitCode;
-use willcall_protocol::outcome::{Report, RunState};
+use willcall_protocol::outcome::{Cause, Report, RunState};
 
 /// The command was ended at its timeout.
 pub const TIMED_OUT: i32 = 124;
@@ -36,6 +36,21 @@ pub fn of_run(report: &Report) -> i32 {
         | RunState::Accepted
         | RunState::Starting
         | RunState::Running => UNKNOWN,
+    }
+}
+
+/// The exit code that stands for a run that we canceled because of a signal: the signal's, as of any program that it ends; but
+/// that of a run that was over before.
+pub fn of_interrupted(report: &Report, signal: Signal) -> i32 {
+    let canceled = match report.state {
+        RunState::Canceled => true,
+        RunState::Refused => report.cause == Some(Cause::CanceledBefore),
+        _ => false,
+    };
+    if canceled {
+        of_signal(signal)
+    } else {
+        of_run(report)
     }
 }
 
@@ -80,6 +95,20 @@ mod tests {
         let mut report = Report::bare(RunId(Uuid::from_u128(1)), SessionId::unnamed(), state);
         change(&mut report);
         assert_eq!(of_run(&report), expected, "{report:?}");
+    }
+
+    #[test]
+    fn an_interrupted_run_ends_by_the_signal_unless_it_was_over_before() {
+        let of = |state, cause| {
+            let mut report = Report::bare(RunId(Uuid::from_u128(1)), SessionId::unnamed(), state);
+            (report.exit_code, report.cause) = (Some(3), cause);
+            of_interrupted(&report, Signal::SIGINT)
+        };
+        assert_eq!(of(RunState::Canceled, Some(Cause::Cancel)), 130);
+        assert_eq!(of(RunState::Refused, Some(Cause::CanceledBefore)), 130);
+        assert_eq!(of(RunState::Refused, Some(Cause::Busy)), OURS);
+        assert_eq!(of(RunState::Exited, None), 3);
+        assert_eq!(of(RunState::Lost, None), UNKNOWN);
     }
 
     fn signal(name: &'static str) -> impl FnOnce(&mut Report) {

@@ -9,6 +9,7 @@
 //! | [`client`] | the gateway's API over HTTP |
 //! | [`problem`] | what can go wrong, and what it means |
 //! | [`exec`], [`read`], [`hosts`] | one command each |
+//! | `interrupt` | an exec that Ctrl-C or TERM interrupts |
 //! | [`system`] | gateway and agent as child processes of this one |
 //! | [`demo`], [`dev`] | a whole system, for a moment or until stopped |
 //! | [`role`] | the processes of the system, in this same program |
@@ -25,6 +26,7 @@ pub mod dev;
 pub mod exec;
 pub mod exit;
 pub mod hosts;
+mod interrupt;
 pub mod limits;
 mod patience;
 pub mod problem;

@@ -12,6 +12,8 @@ pub const CONNECT: Duration = Duration::from_secs(5);
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two such attempts.
 pub const RETRY: Duration = Duration::from_millis(250);
+/// What one exec has to attend to and has not yet: its end, the cancel's, and signals.
+pub const MAX_EVENTS: usize = 8;
 /// An answer: two previews at their ceiling of 256 KiB, each byte escaped to six, and the fields around them.
 pub const MAX_ANSWER: u64 = 16 * 1024 * 1024;
 /// A token, with room for a comment.

@@ -7,12 +7,14 @@ mod tests;
 
 use crate::args::WindowArgs;
 use crate::client::{Host, Settings, is_exposed};
+use crate::interrupt::Said;
 use crate::problem::{Failure, Ran};
 use std::error::Error;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use willcall_protocol::ids::RunId;
 use willcall_protocol::message::PageReport;
 use willcall_protocol::outcome::Outcome;
 
@@ -169,6 +171,25 @@ impl<'a> Printer<'a> {
             self.note(format_args!(
                 "others can read the token in {path}: chmod 600 {path}"
             ));
+        }
+    }
+
+    /// What becomes of a run whose exec was interrupted.
+    pub(crate) fn interrupted(&mut self, run: RunId, host: &str, said: Said) {
+        match said {
+            Said::Canceling => self.note(format_args!(
+                "canceling run {run} on {host}; interrupt again to leave without waiting for its end"
+            )),
+            Said::NotCanceled(failure) => {
+                self.note(format_args!("run {run} could not be canceled:"));
+                self.failure(&failure);
+            }
+            Said::Left { noted: true } => self.note(format_args!(
+                "run {run} goes on on {host} until it is canceled there, which the gateway sees to"
+            )),
+            Said::Left { noted: false } => self.note(format_args!(
+                "run {run} goes on on {host}; whether it will be canceled there is not known"
+            )),
         }
     }
 
