@@ -103,9 +103,7 @@ impl LineView {
                 State::Text => self.text(first, bytes, &mut show),
                 State::Str => self.string(bytes),
                 State::Escape | State::Intermediate | State::Csi | State::StrEscape => {
-                    let (next, taken) = after(self.state, first);
-                    self.state = next;
-                    taken
+                    self.sequence(bytes)
                 }
             };
             self.at += taken as u64;
@@ -130,7 +128,7 @@ impl LineView {
                 if std::mem::take(&mut self.returned) && first != LF {
                     show(Step::Restart);
                 }
-                let len = memchr::memchr2(ESC, CR, bytes).unwrap_or(bytes.len());
+                let len = plain_len(bytes);
                 let (from, bytes) = (self.at, &bytes[..len]);
                 show(Step::Shown { from, bytes });
                 len
@@ -148,6 +146,20 @@ impl LineView {
         } else {
             self.returned = true;
         }
+    }
+
+    /// As much of a sequence as there is.
+    fn sequence(&mut self, bytes: &[u8]) -> usize {
+        let mut taken = 0;
+        while let Some(&byte) = bytes.get(taken) {
+            let (next, n) = after(self.state, byte);
+            taken += n;
+            self.state = next;
+            if matches!(next, State::Text | State::Str) {
+                break;
+            }
+        }
+        taken
     }
 
     /// A string ends at its terminator, or where the line does; a CR LF is the line's end as a whole.
@@ -173,6 +185,16 @@ impl LineView {
             }
         }
     }
+}
+
+/// How many bytes come before the first ESC or CR. Between sequences they are few: those are looked at one by one.
+fn plain_len(bytes: &[u8]) -> usize {
+    let few = bytes.len().min(16);
+    let is_special = |&b: &u8| b == ESC || b == CR;
+    bytes[..few].iter().position(is_special).unwrap_or_else(|| {
+        let rest = &bytes[few..];
+        few + memchr::memchr2(ESC, CR, rest).unwrap_or(rest.len())
+    })
 }
 
 /// Where a byte inside a sequence leads, and whether it is part of it (1) or has to be read anew (0).

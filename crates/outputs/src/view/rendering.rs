@@ -111,7 +111,8 @@ impl Ends {
         // Until an LF comes, it is a line whose beginning is not known.
         ends.line_is_cut = from > 0;
         for part in before.last {
-            ends.end_lines(from, part);
+            let (lines, line) = part.split_at(behind_last_lf(part));
+            ends.hold(from, lines, line);
             from += part.len() as u64;
         }
         ends
@@ -119,7 +120,7 @@ impl Ends {
 
     /// The current line begins behind the head's last LF, unless there are others behind the head.
     fn begin_head(&mut self, Before { newlines, head, .. }: Before<'_>) {
-        let ended = memchr::memrchr(LF, head).map_or(0, |i| i + 1);
+        let ended = behind_last_lf(head);
         self.head.push(0, &head[..ended]);
         self.line_in_head = (self.head.mark(), false);
         self.head.push(ended as u64, &head[ended..]);
@@ -129,31 +130,33 @@ impl Ends {
     }
 
     fn show(&mut self, from: u64, bytes: &[u8]) {
-        let ended = memchr::memrchr(LF, bytes).map_or(0, |i| i + 1);
+        let ended = behind_last_lf(bytes);
         let (lines, line) = bytes.split_at(ended);
-        self.show_in_head(from, lines);
         if ended > 0 {
+            self.show_in_head(from, lines);
             self.line_in_head = (self.head.mark(), self.beyond);
         }
         self.show_in_head(from + ended as u64, line);
-        self.end_lines(from, bytes);
+        self.hold(from, lines, line);
     }
 
     fn show_in_head(&mut self, from: u64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
         let room = self.window - self.head.len();
         self.head.push(from, &bytes[..bytes.len().min(room)]);
         self.beyond |= bytes.len() > room;
     }
 
-    /// Up to the last LF, bytes go to the tail behind the line that they end; the rest begins a line or goes on with it.
-    fn end_lines(&mut self, from: u64, bytes: &[u8]) {
-        let ended = memchr::memrchr(LF, bytes).map_or(0, |i| i + 1);
-        let (lines, line) = bytes.split_at(ended);
-        if ended > 0 {
+    /// Lines go to the tail, behind the current one, which they end; the rest begins a line or goes on with it.
+    fn hold(&mut self, from: u64, lines: &[u8], line: &[u8]) {
+        if !lines.is_empty() {
             self.end_line();
             push_within(&mut self.tail, self.window, from, lines);
         }
-        self.line_is_cut |= push_within(&mut self.line, self.window, from + ended as u64, line);
+        let from = from + lines.len() as u64;
+        self.line_is_cut |= push_within(&mut self.line, self.window, from, line);
     }
 
     fn end_line(&mut self) {
@@ -185,6 +188,16 @@ impl Ends {
             tail,
         }
     }
+}
+
+/// Where the line begins that `bytes` do not end.
+fn behind_last_lf(bytes: &[u8]) -> usize {
+    let last = match bytes.len() {
+        // A search of its own would cost more than these.
+        0..16 => bytes.iter().rposition(|&b| b == LF),
+        _ => memchr::memrchr(LF, bytes),
+    };
+    last.map_or(0, |i| i + 1)
 }
 
 /// Appends to a window on the last bytes; whether some had to go for it. They go in large parts, so that
