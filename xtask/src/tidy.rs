@@ -10,23 +10,27 @@ use std::process::Command;
 const EDGES: &[(&str, &[&str])] = &[
     ("willcall-protocol", &[]),
     ("willcall-outputs", &[]),
-    ("willcall-runner", &["willcall-outputs"]),
+    ("willcall-daemon", &[]),
+    ("willcall-runner", &["willcall-daemon", "willcall-outputs"]),
     (
         "willcall-executor",
-        &["willcall-protocol", "willcall-outputs", "willcall-runner"],
+        &[
+            "willcall-daemon",
+            "willcall-protocol",
+            "willcall-outputs",
+            "willcall-runner",
+        ],
     ),
-    ("willcall-link", &["willcall-protocol"]),
-    (
-        "willcall-agent",
-        &["willcall-executor", "willcall-link", "willcall-runner"],
-    ),
+    ("willcall-link", &["willcall-daemon", "willcall-protocol"]),
+    ("willcall-agent", &["willcall-daemon"]),
     (
         "willcall-gateway",
-        &["willcall-protocol", "willcall-outputs"],
+        &["willcall-daemon", "willcall-protocol"],
     ),
     (
         "willcall",
         &[
+            "willcall-daemon",
             "willcall-agent",
             "willcall-gateway",
             "willcall-protocol",

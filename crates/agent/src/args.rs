@@ -6,10 +6,8 @@ use crate::service::{self, Host};
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
 
 /// The host's side of willcall.
 #[derive(Debug, Parser)]
@@ -55,7 +53,7 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match Roles::siblings() {
         Ok(roles) => main_with(args, roles),
         Err(error) => {
-            log_to_stderr();
+            willcall_daemon::log_to_stderr();
             tracing::error!("this program's own path cannot be found: {error}");
             ExitCode::FAILURE
         }
@@ -64,32 +62,13 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// The agent, as a process, with the other roles as `roles` says. `args` begin with the program's name.
 pub fn main_with(args: impl IntoIterator<Item = OsString>, roles: Roles) -> ExitCode {
-    let args = match Args::try_parse_from(args) {
+    let args: Args = match willcall_daemon::parse(args) {
         Ok(args) => args,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(code) => return code,
     };
-    log_to_stderr();
+    willcall_daemon::log_to_stderr();
     let Command::Run(args) = args.command;
-    match serve(args, roles) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn log_to_stderr() {
-    let filter = EnvFilter::try_from_env("WILLCALL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    // Fails only where a log is set up already, which then serves as well.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .try_init();
+    willcall_daemon::end("the agent", serve(args, roles))
 }
 
 fn serve(args: RunArgs, roles: Roles) -> anyhow::Result<()> {

@@ -9,11 +9,11 @@ use crate::args::WindowArgs;
 use crate::client::{Host, Settings, is_exposed};
 use crate::interrupt::Said;
 use crate::problem::{Failure, Ran};
-use std::error::Error;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use willcall_daemon::in_words;
 use willcall_protocol::ids::RunId;
 use willcall_protocol::message::PageReport;
 use willcall_protocol::outcome::Outcome;
@@ -200,14 +200,7 @@ impl<'a> Printer<'a> {
 
     /// What went wrong, whether the command ran, and what to do next.
     pub fn failure(&mut self, failure: &Failure) {
-        let mut line = failure.to_string();
-        let mut source = failure.source();
-        while let Some(error) = source {
-            line.push_str(": ");
-            line.push_str(&error.to_string());
-            source = error.source();
-        }
-        self.note(line);
+        self.note(in_words(failure));
         match failure.ran() {
             Ran::No => self.note("the command did not run"),
             Ran::Unknown => self.note("whether the command ran is not known"),

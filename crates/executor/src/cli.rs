@@ -1,14 +1,14 @@
 //! The command line.
 
 use crate::config::Config;
-use crate::limits::{MAX_BLOCKING_THREADS, SHUTDOWN_TIME};
+use crate::limits::{MAX_BLOCKING_THREADS, RUNNER_MARGIN, SHUTDOWN_TIME};
+use crate::runs::order;
 use crate::service::{self, ExecutorConfig};
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
+use std::time::Duration;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -40,6 +40,9 @@ enum Command {
         /// A user whose process may be the link, besides root and the user of this process; may be given again
         #[arg(long, value_name = "UID")]
         allow_uid: Vec<u32>,
+        /// Milliseconds that a runner may take longer than all its times together
+        #[arg(long, value_name = "MS", default_value_t = order::millis(RUNNER_MARGIN), hide = true)]
+        runner_margin_ms: u64,
     },
 }
 
@@ -48,27 +51,18 @@ enum Command {
 ///
 /// Logs go to stderr; `WILLCALL_LOG` chooses them, `info` by default.
 pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+    let cli: Cli = match willcall_daemon::parse(args) {
         Ok(cli) => cli,
-        Err(error) => {
-            // Where nobody reads, nobody misses it.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(code) => return code,
     };
-    let filter = EnvFilter::try_from_env("WILLCALL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    // A subscriber that is there already serves as well.
-    let _ = log.with_target(false).try_init();
+    willcall_daemon::log_to_stderr();
     let Command::Run {
         state,
         run_dir,
         workspace,
         config,
         allow_uid,
+        runner_margin_ms,
     } = cli.command;
     let served = Config::load(config.as_deref())
         .map_err(anyhow::Error::from)
@@ -78,16 +72,11 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
                 run_dir,
                 workspace,
                 allow_uids: allow_uid,
+                runner_margin: Duration::from_millis(runner_margin_ms),
                 outputs: config.outputs,
             })
         });
-    match served {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!("the executor ends: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    willcall_daemon::end("the executor", served)
 }
 
 fn serve(config: ExecutorConfig) -> anyhow::Result<()> {

@@ -10,7 +10,7 @@
 //! At its end it leaves the runs alone: their runners live on, and the next start adopts them.
 
 use crate::config::Outputs;
-use crate::ledger::{Ledger, LedgerError, LedgerThread, in_words};
+use crate::ledger::{Ledger, LedgerError, LedgerThread};
 use crate::limits::{LEDGER_REOPEN, SHUTDOWN_TIME};
 use crate::runs::order::Surroundings;
 use crate::runs::{Parts, Runs, callers};
@@ -24,6 +24,7 @@ use std::sync::Arc;
 use thiserror::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{sleep, timeout};
+use willcall_daemon::in_words;
 use willcall_outputs::store::{Store, StoreError};
 use willcall_protocol::limits::{OLDEST_VERSION, VERSION};
 use willcall_protocol::message::{Capabilities, Hello};

@@ -2,7 +2,7 @@
 //! its own, which holds no lock that they take, and asks the ledger for little at a time.
 
 use crate::host::now_ms;
-use crate::ledger::{LedgerError, in_words};
+use crate::ledger::LedgerError;
 use crate::limits::SWEEP_EVERY;
 use crate::runs::{Runs, state_name};
 use nix::time::{ClockId, clock_gettime};
@@ -15,6 +15,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 use uuid::Uuid;
+use willcall_daemon::in_words;
 use willcall_outputs::capture::Captured;
 use willcall_outputs::limits::Limits;
 use willcall_outputs::media;

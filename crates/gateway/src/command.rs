@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -70,33 +70,12 @@ enum Command {
 
 /// Runs the gateway's command line; the first argument is the program's name.
 pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments = match Arguments::try_parse_from(args) {
+    let arguments: Arguments = match willcall_daemon::parse(args) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help goes to stdout and is no failure. Nobody is left to tell if even that cannot be written.
-            drop(error.print());
-            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
-        }
+        Err(code) => return code,
     };
-    log_to_stderr();
-    match run(arguments.command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn log_to_stderr() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_env("WILLCALL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    // Somebody else may have set one up, in a test.
-    drop(log.try_init());
+    willcall_daemon::log_to_stderr();
+    willcall_daemon::end("the gateway", run(arguments.command))
 }
 
 fn run(command: Command) -> anyhow::Result<()> {

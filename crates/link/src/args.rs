@@ -6,12 +6,10 @@ use crate::service::{self, Settings};
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
 
 /// Holds the host's identity and its websocket; relays frames and runs nothing.
 #[derive(Debug, Parser)]
@@ -42,14 +40,11 @@ enum Command {
 
 /// The link, as a process. `args` begin with the program's name.
 pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args = match Args::try_parse_from(args) {
+    let args: Args = match willcall_daemon::parse(args) {
         Ok(args) => args,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(code) => return code,
     };
-    log_to_stderr();
+    willcall_daemon::log_to_stderr();
     let Command::Run {
         gateway,
         identity,
@@ -63,23 +58,7 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         socket,
         times: Times::REAL,
     };
-    match serve(settings) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn log_to_stderr() {
-    let filter = EnvFilter::try_from_env("WILLCALL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    // Fails only where a log is set up already, which then serves as well.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .try_init();
+    willcall_daemon::end("the link", serve(settings))
 }
 
 fn serve(settings: Settings) -> anyhow::Result<()> {

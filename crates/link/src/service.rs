@@ -5,12 +5,12 @@ use crate::dial::{self, DialError, GatewayUrl};
 use crate::limits::Times;
 use crate::relay::{self, End, Ended};
 use crate::tls::{self, PemFileError};
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thiserror::Error as ThisError;
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
+use willcall_daemon::in_words;
 
 /// What a link needs to know.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ pub async fn run(settings: Settings, cancel: CancellationToken) {
                 (ended.connected, ended.pace)
             }
             Err(failure) => {
-                tracing::warn!("{}", chain(&failure));
+                tracing::warn!("{}", in_words(&failure));
                 (None, failure.pace())
             }
         };
@@ -136,18 +136,6 @@ async fn rest(pause: Duration, cancel: &CancellationToken) -> std::ops::ControlF
 
 fn report(ended: &Ended) {
     if !matches!(ended.why, End::Asked) {
-        tracing::warn!("the session is over: {}", chain(&ended.why));
+        tracing::warn!("the session is over: {}", in_words(&ended.why));
     }
-}
-
-/// An error and its sources, in one line.
-fn chain(error: &dyn Error) -> String {
-    let mut line = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        line.push_str(": ");
-        line.push_str(&error.to_string());
-        source = error.source();
-    }
-    line
 }

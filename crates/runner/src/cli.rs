@@ -3,10 +3,8 @@
 use crate::spawner::{self, SpawnerConfig};
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -37,26 +35,14 @@ enum Role {
 ///
 /// Logs go to stderr; `WILLCALL_LOG` chooses them, `info` by default.
 pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+    let cli: Cli = match willcall_daemon::parse(args) {
         Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(code) => return code,
     };
-    let filter = EnvFilter::try_from_env("WILLCALL_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    // A second subscriber in the same process is no reason not to serve.
-    let _ = log.with_target(false).try_init();
+    willcall_daemon::log_to_stderr();
     let Role::Spawner { socket, allow_uid } = cli.role;
-    match spawner::run(SpawnerConfig { socket, allow_uid }) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!("the spawner ends: {:#}", anyhow::Error::from(error));
-            ExitCode::FAILURE
-        }
-    }
+    willcall_daemon::end(
+        "the spawner",
+        spawner::run(SpawnerConfig { socket, allow_uid }),
+    )
 }

@@ -53,15 +53,3 @@ pub enum LedgerError {
     #[error("the ledger is closed: {0}")]
     Closed(String),
 }
-
-/// An error and its sources in one line, for those who get no chain.
-pub(crate) fn in_words(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words.push_str(": ");
-        words.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    words
-}

@@ -20,7 +20,6 @@ mod tests;
 mod writer;
 
 pub use error::LedgerError;
-pub(crate) use error::in_words;
 pub use forget::Forgotten;
 pub use rows::Unfinished;
 pub use tables::{Identity, NewRun, Standing};

@@ -2,7 +2,7 @@
 //! transaction, commits once and then answers each.
 
 use super::claim::Verdict;
-use super::error::{LedgerError, in_words};
+use super::error::LedgerError;
 use super::forget::Forgotten;
 use super::rows::Unfinished;
 use super::tables::{Durability, NewRun, Standing, Tables};
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
+use willcall_daemon::in_words;
 use willcall_outputs::retention::Now;
 use willcall_protocol::ids::RunId;
 use willcall_protocol::outcome::Report;

@@ -2,7 +2,7 @@
 
 use super::Runs;
 use super::line::{Line, LineError};
-use crate::ledger::{LedgerError, Standing, in_words};
+use crate::ledger::{LedgerError, Standing};
 use crate::limits::{HELLO_TIME, MAX_CALLERS, STRANGER_TIME};
 use crate::sockets::{Guests, PeerError};
 use std::collections::BTreeSet;
@@ -11,6 +11,7 @@ use thiserror::Error;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use willcall_daemon::in_words;
 use willcall_protocol::ids::RunId;
 use willcall_runner::wire::{FromRunner, Hello, Phase, RUNNER_PROTO, ToRunner};
 

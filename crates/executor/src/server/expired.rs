@@ -1,8 +1,8 @@
 //! What the ledger knows of an output that the store no longer has.
 
-use crate::ledger::in_words;
 use crate::runs::Runs;
 use std::path::Path;
+use willcall_daemon::in_words;
 use willcall_outputs::record::Stream as Stored;
 use willcall_outputs::store::OutputKey;
 use willcall_protocol::ids::{OutputId, RunId};

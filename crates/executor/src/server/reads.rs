@@ -1,9 +1,9 @@
 //! Pages of held outputs.
 
-use crate::ledger::in_words;
 use crate::turns::Pass;
 use std::io::ErrorKind;
 use std::path::Path;
+use willcall_daemon::in_words;
 use willcall_outputs::page::{Ask, Encoding as PageEncoding, Extent, Page, PageCaps, Start};
 use willcall_outputs::record::Stream as Stored;
 use willcall_outputs::store::{OutputKey, ParcelKey, ReadError, Store};

@@ -4,7 +4,7 @@
 use super::port::{Arrival, Port, PortError};
 use super::{expired, reads};
 use crate::host::now_ms;
-use crate::ledger::{LedgerError, in_words};
+use crate::ledger::LedgerError;
 use crate::limits::{LEDGER_RETRY, MAX_PENDING};
 use crate::runs::{Answer, Runs};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
+use willcall_daemon::in_words;
 use willcall_protocol::frame::{self, Channel, FrameError};
 use willcall_protocol::ids::RunId;
 use willcall_protocol::message::{Dispatch, Hello, Read, Refusal, ToAgent, ToGateway};

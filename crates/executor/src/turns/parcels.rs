@@ -1,12 +1,12 @@
 //! Keeps texts that have no file yet, as long as the disk answers in time.
 
 use crate::host::now_ms;
-use crate::ledger::in_words;
 use crate::limits::PARCEL_TIME;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
+use willcall_daemon::in_words;
 use willcall_outputs::capture::Loss;
 use willcall_outputs::store::{Parcel, Store, StoreError};
 

@@ -2,7 +2,6 @@
 
 use crate::db::DbError;
 use crate::pki::IdentityError;
-use std::error::Error;
 use thiserror::Error;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -146,16 +145,4 @@ impl From<tungstenite::Error> for Closing {
             other => Self::Transport(Box::new(other)),
         }
     }
-}
-
-/// An error and its sources, in one line.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        source = error.source();
-    }
-    text
 }

@@ -12,7 +12,7 @@
 
 use super::handshake::Guest;
 use super::wire::Wire;
-use super::{Closing, Reception, closing};
+use super::{Closing, Reception};
 use crate::clock::now_ms;
 use crate::db::DbError;
 use crate::db::hosts::Facts;
@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::oneshot;
 use uuid::Uuid;
+use willcall_daemon::in_words;
 use willcall_protocol::ids::{AgentId, RunId};
 use willcall_protocol::message::{Dispatch, PageReport, Read, Refusal, ToLink};
 use willcall_protocol::outcome::{Cause, Report};
@@ -90,7 +91,7 @@ impl LinkLoop {
             }
             Err(refused) => refused,
         };
-        let reason = closing::chain(&why);
+        let reason = in_words(&why);
         tracing::info!(%agent, host = name, blame = why.blame(), reason, "disconnected");
         Box::pin(wire.close(&why, reception.timeouts.linger)).await;
     }
@@ -388,7 +389,7 @@ impl LinkLoop {
         let last_heard = berth.last_heard();
         drop(berth);
         if let Err(error) = runs.parted(agent, last_heard).await {
-            tracing::error!(%agent, error = closing::chain(&error), "the end of a link cannot be noted");
+            tracing::error!(%agent, error = in_words(&error), "the end of a link cannot be noted");
         }
         wire
     }

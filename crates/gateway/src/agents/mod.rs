@@ -28,6 +28,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use willcall_daemon::in_words;
 
 /// What every connection of a host needs.
 #[derive(Clone)]
@@ -104,7 +105,7 @@ impl Reception {
         match received {
             Ok(guest) => Some(guest),
             Err(refusal) => {
-                let reason = closing::chain(&refusal);
+                let reason = in_words(&refusal);
                 tracing::warn!(%peer, blame = refusal.blame(), reason, "a connection was refused");
                 None
             }
