@@ -11,6 +11,7 @@ mod ledger;
 mod lines;
 mod paging;
 mod survive;
+mod terminal;
 mod turns;
 mod twice;
 mod views;

@@ -194,6 +194,10 @@ pub struct ExecArgs {
     /// Print the outcome as one JSON object, and nothing else.
     #[arg(long)]
     pub json: bool,
+    /// Give terminals the output as it is: by default what could steer one is shown as a character that cannot. What goes
+    /// to pipes and files is never changed.
+    #[arg(long)]
+    pub raw: bool,
     /// Program and arguments; no shell unless you name one.
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<String>,
@@ -220,6 +224,10 @@ pub struct ReadArgs {
     /// Print the page as one JSON object, and nothing else.
     #[arg(long)]
     pub json: bool,
+    /// Give terminals the output as it is: by default what could steer one is shown as a character that cannot. What goes
+    /// to pipes and files is never changed.
+    #[arg(long)]
+    pub raw: bool,
 }
 
 /// Which part of an output to read.

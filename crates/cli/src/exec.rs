@@ -15,6 +15,7 @@ use willcall_protocol::message::LimitsAsked;
 /// Runs, prints, and gives the exit code.
 pub fn command(args: ExecArgs, printer: &mut Printer<'_>) -> Result<i32, Failure> {
     args.limits.check()?;
+    printer.raw(args.raw);
     let settings = Settings::from_environment()?;
     printer.token_exposed(&settings.token_file);
     let json = args.json;

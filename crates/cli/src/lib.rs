@@ -40,6 +40,7 @@ use args::{Args, Command};
 use clap::Parser;
 use render::Printer;
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// The whole program. `args` begin with its name.
@@ -51,7 +52,9 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return exit::code(error.exit_code());
         }
     };
-    let mut printer = Printer::new(std::io::stdout(), std::io::stderr());
+    let (out, err) = (std::io::stdout(), std::io::stderr());
+    let terminals = (out.is_terminal(), err.is_terminal());
+    let mut printer = Printer::new(out, err).on_terminals(terminals.0, terminals.1);
     let done = match args.command {
         Command::Role(role) => return role::main_from(role.role, role.args),
         Command::Exec(exec) => exec::command(exec, &mut printer),

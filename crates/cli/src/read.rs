@@ -14,6 +14,7 @@ pub fn command(args: &ReadArgs, printer: &mut Printer<'_>) -> Result<i32, Failur
             return Err(Failure::ZeroLimit(name));
         }
     }
+    printer.raw(args.raw);
     let settings = Settings::from_environment()?;
     printer.token_exposed(&settings.token_file);
     let client = Client::new(settings, Stop::never());

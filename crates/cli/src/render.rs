@@ -2,6 +2,7 @@
 
 mod demo;
 mod receipt;
+mod terminal;
 #[cfg(test)]
 mod tests;
 
@@ -9,6 +10,7 @@ use crate::args::WindowArgs;
 use crate::client::{Host, Settings, is_exposed};
 use crate::interrupt::Said;
 use crate::problem::{Failure, Ran};
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
@@ -24,6 +26,10 @@ pub struct Printer<'a> {
     err: Box<dyn Write + 'a>,
     /// Why stdout is not written any more.
     broken: Option<io::Error>,
+    /// Whether stdout is a terminal, and stderr.
+    terminals: (bool, bool),
+    /// Whether terminals get outputs as they are.
+    raw: bool,
 }
 
 impl fmt::Debug for Printer<'_> {
@@ -39,7 +45,23 @@ impl<'a> Printer<'a> {
             out: Box::new(out),
             err: Box::new(err),
             broken: None,
+            terminals: (false, false),
+            raw: false,
         }
+    }
+
+    /// Says whether stdout and stderr are terminals: those are shown nothing that could steer them.
+    #[must_use]
+    pub fn on_terminals(self, out: bool, err: bool) -> Self {
+        Self {
+            terminals: (out, err),
+            ..self
+        }
+    }
+
+    /// Outputs go to terminals as they are, too. Words about them do not.
+    pub fn raw(&mut self, raw: bool) {
+        self.raw = raw;
     }
 
     /// Writes out what is buffered. Fails if something could not be printed although somebody wanted it.
@@ -64,30 +86,46 @@ impl<'a> Printer<'a> {
     }
 
     fn line(&mut self, line: impl fmt::Display) {
-        self.data(format!("{line}\n").as_bytes());
+        let line = format!("{line}\n");
+        self.data(words(&line, self.terminals.0).as_bytes());
+    }
+
+    /// What a command wrote to stdout, or what is held of it.
+    fn output(&mut self, text: &str) {
+        self.data(words(text, self.terminals.0 && !self.raw).as_bytes());
     }
 
     /// A line on stderr. Nobody can be told if that fails.
     fn note(&mut self, line: impl fmt::Display) {
-        let _ = writeln!(self.err, "willcall: {line}");
+        let line = format!("willcall: {line}\n");
+        let _ = self
+            .err
+            .write_all(words(&line, self.terminals.1).as_bytes());
     }
 
     /// One JSON object and nothing else.
     pub fn json(&mut self, json: &str) {
-        self.line(json.trim());
+        let json = json.trim();
+        let shown = if self.terminals.0 && !self.raw {
+            terminal::harmless_json(json)
+        } else {
+            json.into()
+        };
+        self.data(format!("{shown}\n").as_bytes());
     }
 
     /// What the command wrote, each stream to its own, and notes about what is not there.
     pub fn outcome(&mut self, outcome: &Outcome) {
         let report = &outcome.report;
         for stream in [&report.stdout, &report.tty].into_iter().flatten() {
-            self.data(stream.result.as_bytes());
+            self.output(&stream.result);
         }
         if self.broken.is_none() {
             self.broken = self.out.flush().err();
         }
         if let Some(stream) = &report.stderr {
-            let _ = self.err.write_all(stream.result.as_bytes());
+            let text = words(&stream.result, self.terminals.1 && !self.raw);
+            let _ = self.err.write_all(text.as_bytes());
         }
         for note in receipt::notes(report) {
             self.note(note);
@@ -96,7 +134,7 @@ impl<'a> Printer<'a> {
 
     /// The page's text, and where the next one begins.
     pub fn page(&mut self, page: &PageReport, asked: &WindowArgs) {
-        self.data(page.content.as_bytes());
+        self.output(&page.content);
         let moved = asked.line.is_none() && page.offset != asked.offset.unwrap_or(0);
         if moved && !page.content.is_empty() {
             self.note(format_args!(
@@ -209,6 +247,15 @@ impl<'a> Printer<'a> {
         if let Some(advice) = failure.advice() {
             self.note(advice);
         }
+    }
+}
+
+/// Text as it is, or as a terminal may have it.
+fn words(text: &str, for_a_terminal: bool) -> Cow<'_, str> {
+    if for_a_terminal {
+        terminal::harmless(text)
+    } else {
+        text.into()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What `willcall demo` shows: the idea, in numbers.
 
-use super::{Printer, quoted, receipt};
+use super::{Printer, quoted, receipt, terminal};
 use crate::demo::{PickedUp, Shown};
 use crate::limits::{DEMO_LINES, DEMO_WIDTH};
 use std::path::Path;
@@ -100,7 +100,7 @@ impl Printer<'_> {
 
     fn indented<'l>(&mut self, lines: impl Iterator<Item = &'l str>) {
         for line in lines {
-            let cut: String = line.chars().take(DEMO_WIDTH).map(harmless).collect();
+            let cut: String = line.chars().take(DEMO_WIDTH).map(terminal::seen).collect();
             let dots = if line.chars().nth(DEMO_WIDTH).is_some() {
                 "..."
             } else {
@@ -209,13 +209,6 @@ fn state(report: &Report) -> String {
         (None, None) => String::new(),
     };
     format!("{name}{how} after {} ms", report.duration_ms)
-}
-
-/// A page is the raw text: what could steer a terminal is shown as a character that cannot.
-fn harmless(c: char) -> char {
-    let steers = c.is_control() && c != '\t';
-    let reorders = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    if steers || reorders { '\u{fffd}' } else { c }
 }
 
 /// Head, marker and tail of a preview, by the receipt's numbers alone. `None` where the text is not the raw bytes.
