@@ -214,3 +214,69 @@ fn push_within(to: &mut Tracer, window: usize, from: u64, bytes: &[u8]) -> bool 
     }
     over || skipped > 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn begin(window: usize, stream: &[u8]) -> Rendering {
+        let before = Before {
+            size: stream.len() as u64,
+            newlines: bytecount::count(stream, LF) as u64,
+            head: &stream[..stream.len().min(window)],
+            last: [&[], stream],
+        };
+        Rendering::begin(window, before)
+    }
+
+    fn held(rendering: &Rendering) -> usize {
+        let ends = &rendering.ends;
+        [&ends.head, &ends.line, &ends.tail]
+            .map(Tracer::capacity)
+            .iter()
+            .sum()
+    }
+
+    /// Whatever is written, and however much of it.
+    #[test]
+    fn memory_is_bounded_by_the_window() {
+        let window = 10_000;
+        let lolcat = b"\x1b[38;5;123mx\x1b[39m".repeat(80);
+        for part in [
+            &b"\r12%"[..],
+            b"\x1b[31mred\x1b[0m\n",
+            &[&lolcat[..], b"\n"].concat(),
+            &lolcat,
+            &[&b"x".repeat(30_000)[..], b"\r"].concat(),
+            &b"\x1b]0;title\x07y\n".repeat(5000),
+        ] {
+            let mut rendering = begin(window, b"");
+            let mut most = 0;
+            for _ in 0..2_000_000 / part.len() {
+                rendering.feed(part);
+                most = most.max(held(&rendering));
+            }
+            assert!(
+                most <= 16 * window,
+                "{most} bytes for {:?}",
+                &part[..9.min(part.len())]
+            );
+        }
+    }
+
+    proptest! {
+        /// A rendering that begins late shows the same as one that saw everything.
+        #[test]
+        fn the_beginning_may_be_any_byte(
+            plain in "[a-c\n]{0,60}", rest in "[a-c\n\r\u{1b}]{0,40}", window in 4..30usize,
+        ) {
+            let mut late = begin(window, plain.as_bytes());
+            late.feed(rest.as_bytes());
+            let mut early = begin(window, b"");
+            early.feed(plain.as_bytes());
+            early.feed(rest.as_bytes());
+            prop_assert_eq!(late.finish(), early.finish());
+        }
+    }
+}

@@ -123,6 +123,11 @@ impl Tracer {
         self.traced.text.len()
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.traced.text.capacity() + self.traced.gaps.capacity()
+    }
+
     pub(super) fn clear(&mut self) {
         self.go_back(Mark::default());
     }
