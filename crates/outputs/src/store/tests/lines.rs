@@ -78,7 +78,7 @@ fn check_lines(
 #[test]
 fn every_line_is_found_with_and_without_an_index() {
     let fixture = Fixture::new();
-    for (run, size, ends_open) in [(1, 3_000_000, false), (2, 1_048_577, true)] {
+    for (run, size, ends_open) in [(1, 1_500_000, false), (2, 1_048_577, true)] {
         let bytes = text(size, ends_open);
         let key = fixture.hold("s", run, &bytes, true);
         assert!(!fixture.index_path(&key).exists());
