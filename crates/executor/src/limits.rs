@@ -23,6 +23,9 @@ pub const SPOOL_LOOKS: [Duration; 4] = [
     Duration::from_millis(250),
     Duration::from_secs(1),
 ];
+/// How much longer than all its times together a runner may take to end its run: what it kills may be asleep in the
+/// kernel, and its outputs on a slow disk.
+pub const RUNNER_MARGIN: Duration = Duration::from_secs(30);
 /// How long a run without its spool waits for its runner to dial: runners do four times a second.
 pub const MISSING_TIME: Duration = Duration::from_secs(2);
 /// Time between two attempts to write the end of a run into a ledger that cannot be written, or to read one from it.

@@ -21,6 +21,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use thiserror::Error;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{sleep, timeout};
@@ -40,6 +41,8 @@ pub struct ExecutorConfig {
     pub workspace: PathBuf,
     /// Users whose processes may be the link, besides root and the executor's own.
     pub allow_uids: Vec<u32>,
+    /// How much longer than all its times together a runner may take to end its run.
+    pub runner_margin: Duration,
     /// What is kept, and what may leave.
     pub outputs: Outputs,
 }
@@ -151,6 +154,7 @@ impl Opened {
                 outputs: self.config.outputs,
             },
             boot_id: self.boot_id.clone(),
+            runner_margin: self.config.runner_margin,
         });
         // Before anybody can ask or call, so that nobody meets a run that is not there yet.
         if let Err(error) = runs.adopt().await {

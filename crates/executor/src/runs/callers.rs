@@ -86,6 +86,9 @@ async fn answer(runs: &Runs, stream: UnixStream) -> Result<Call, CallError> {
     match runs.ledger.standing(run).await? {
         // It holds a result that the ledger has.
         Standing::Finished => {
+            if hello.phase == Phase::Finished {
+                tracing::info!(%run, "a runner calls whose run is over; what it brings is dropped");
+            }
             line.say(ToRunner::Collected).await?;
             // The executor that entered the end may not have come to it.
             runs.spool.remove(run);

@@ -20,6 +20,9 @@
 //! *The connection is lost* after `Go`: the runner lives on and redials, or it is dead. The lock of
 //! its spool tells which, and the spool tells what a dead one left. A spool that is not there tells nothing: then the
 //! runner has a moment to redial, and without it nobody knows what became of the run.
+//!
+//! *The runner lives and does not answer*: it ends its run by itself when its time is over. One that has not, long
+//! after, is given up, so that its run has an end and its place is free.
 
 use crate::limits::{EXPLAIN_TIME, MISSING_TIME, SPOOL_LOOKS, START_TIME};
 use std::collections::VecDeque;
@@ -56,6 +59,8 @@ pub(crate) enum Conclusion {
     OutcomeUnknown,
     /// Its spool is gone, and no runner has dialled; it may have run, and may still.
     NoTrace,
+    /// Its runner is there, and has not ended it though its time is over; it may have run, and may still.
+    Unresponsive,
     /// The host was started anew; it may have run.
     Reboot,
 }
@@ -105,13 +110,18 @@ pub(crate) struct Machine {
     early: Option<Conclusion>,
     /// Whether this run was claimed by an earlier executor.
     adopted: bool,
+    /// How long after the start its runner must have ended it.
+    patience: Duration,
+    /// When that is over: from go on.
+    overdue_at: Option<Instant>,
     actions: VecDeque<Action>,
 }
 
 impl Machine {
-    /// A run whose launch and claim are under way.
-    pub(crate) fn arming(now: Instant) -> Self {
+    /// A run whose launch and claim are under way. Its runner is given up `patience` after go.
+    pub(crate) fn arming(now: Instant, patience: Duration) -> Self {
         Self::new(
+            patience,
             State::Arming {
                 claimed: false,
                 armed: false,
@@ -121,9 +131,11 @@ impl Machine {
         )
     }
 
-    /// A run that an earlier executor has claimed in this boot; its spool is looked at first.
-    pub(crate) fn adopted() -> Self {
+    /// A run that an earlier executor has claimed in this boot; its spool is looked at first. When it began is not
+    /// known: its runner is given up `patience` after now.
+    pub(crate) fn adopted(now: Instant, patience: Duration) -> Self {
         let mut machine = Self::new(
+            patience,
             State::Adrift {
                 look_at: None,
                 looks: 0,
@@ -131,13 +143,14 @@ impl Machine {
             },
             true,
         );
+        machine.overdue_at = Some(later(now, patience));
         machine.actions.push_back(Action::LookAtSpool);
         machine
     }
 
     /// A run that was claimed in another boot.
     pub(crate) fn rebooted() -> Self {
-        let mut machine = Self::new(State::Concluded, true);
+        let mut machine = Self::new(Duration::ZERO, State::Concluded, true);
         machine
             .actions
             .push_back(Action::Conclude(Conclusion::Reboot));
@@ -157,6 +170,7 @@ impl Machine {
                 claimed: true, by, ..
             } => Some(by),
             State::Adrift { look_at, .. } => look_at,
+            State::Running { .. } => self.overdue_at,
             _ => None,
         }
     }
@@ -172,24 +186,29 @@ impl Machine {
                 looks,
                 missing_until,
             } if at <= now => self.look(looks, missing_until),
+            State::Running { .. } if self.is_overdue(now) => {
+                self.conclude(Conclusion::Unresponsive)
+            }
             _ => {}
         }
     }
 
     /// The claim is durable, and it is the first one.
-    pub(crate) fn handle_claimed(&mut self) {
+    pub(crate) fn handle_claimed(&mut self, now: Instant) {
         if let State::Arming { claimed, .. } = &mut self.state {
             *claimed = true;
             self.advance();
+            self.go(now);
         }
     }
 
     /// A runner has said who it is, on a new connection.
-    pub(crate) fn handle_hello(&mut self, phase: Phase) {
+    pub(crate) fn handle_hello(&mut self, phase: Phase, now: Instant) {
         match (&mut self.state, phase) {
             (State::Arming { armed, .. }, Phase::Armed) => {
                 *armed = true;
                 self.advance();
+                self.go(now);
             }
             (State::Adrift { .. }, Phase::Running | Phase::Finished) => {
                 self.state = State::Running { started: false };
@@ -247,6 +266,7 @@ impl Machine {
 
     /// The spool was looked at.
     pub(crate) fn handle_spool(&mut self, spool: SpoolState, now: Instant) {
+        let is_overdue = self.is_overdue(now);
         let State::Adrift {
             look_at,
             looks,
@@ -264,6 +284,7 @@ impl Machine {
                     *look_at = Some(until);
                 }
             },
+            SpoolState::Held if is_overdue => self.conclude(Conclusion::Unresponsive),
             SpoolState::Held => {
                 *look_at = Some(later(now, spool_look(*looks)));
                 *looks = looks.saturating_add(1);
@@ -287,34 +308,47 @@ impl Machine {
         }
     }
 
-    fn new(state: State, adopted: bool) -> Self {
+    fn new(patience: Duration, state: State, adopted: bool) -> Self {
         Self {
             state,
             cancel: false,
             early: None,
             adopted,
+            patience,
+            overdue_at: None,
             actions: VecDeque::new(),
         }
     }
 
-    /// Leaves `Arming` as soon as the claim is durable and something is certain.
+    /// Ends the run without a go, as soon as the claim is durable and something is certain.
     fn advance(&mut self) {
+        if !matches!(self.state, State::Arming { claimed: true, .. }) {
+            return;
+        }
+        if self.cancel {
+            self.conclude(Conclusion::CanceledUnstarted);
+        } else if let Some(early) = self.early.take() {
+            self.conclude(early);
+        }
+    }
+
+    /// Says go if claim and runner are there.
+    fn go(&mut self, now: Instant) {
         let State::Arming {
             claimed: true,
-            armed,
+            armed: true,
             ..
         } = self.state
         else {
             return;
         };
-        if self.cancel {
-            self.conclude(Conclusion::CanceledUnstarted);
-        } else if let Some(early) = self.early.take() {
-            self.conclude(early);
-        } else if armed {
-            self.state = State::Running { started: false };
-            self.actions.push_back(Action::Go);
-        }
+        self.state = State::Running { started: false };
+        self.overdue_at = Some(later(now, self.patience));
+        self.actions.push_back(Action::Go);
+    }
+
+    fn is_overdue(&self, now: Instant) -> bool {
+        self.overdue_at.is_some_and(|at| at <= now)
     }
 
     fn give_up(&mut self) {
@@ -357,6 +391,8 @@ mod tests {
     use uuid::Uuid;
     use willcall_runner::wire::{Ending, Stage, Status};
 
+    const PATIENCE: Duration = Duration::from_mins(1);
+
     fn error() -> SpawnError {
         SpawnError {
             stage: Stage::Fork,
@@ -391,19 +427,19 @@ mod tests {
     }
 
     fn running(now: Instant) -> Machine {
-        let mut machine = Machine::arming(now);
-        machine.handle_claimed();
-        machine.handle_hello(Phase::Armed);
+        let mut machine = Machine::arming(now, PATIENCE);
+        machine.handle_claimed(now);
+        machine.handle_hello(Phase::Armed, now);
         check(&mut machine, &[Action::Go]);
         machine
     }
 
     #[test]
     fn go_waits_for_the_claim_and_for_the_runner_in_any_order() {
-        let mut machine = Machine::arming(Instant::now());
-        machine.handle_hello(Phase::Armed);
+        let mut machine = Machine::arming(Instant::now(), PATIENCE);
+        machine.handle_hello(Phase::Armed, Instant::now());
         check(&mut machine, &[]);
-        machine.handle_claimed();
+        machine.handle_claimed(Instant::now());
         check(&mut machine, &[Action::Go]);
         machine.handle_result(result());
         check(
@@ -414,11 +450,11 @@ mod tests {
 
     #[test]
     fn a_cancel_before_go_starts_nothing_and_after_it_ends_the_run() {
-        let mut machine = Machine::arming(Instant::now());
+        let mut machine = Machine::arming(Instant::now(), PATIENCE);
         machine.handle_cancel();
-        machine.handle_hello(Phase::Armed);
+        machine.handle_hello(Phase::Armed, Instant::now());
         check(&mut machine, &[]);
-        machine.handle_claimed();
+        machine.handle_claimed(Instant::now());
         check(
             &mut machine,
             &[Action::Conclude(Conclusion::CanceledUnstarted)],
@@ -436,11 +472,11 @@ mod tests {
 
     #[test]
     fn a_failed_launch_concludes_once_the_claim_is_durable() {
-        let mut machine = Machine::arming(Instant::now());
+        let mut machine = Machine::arming(Instant::now(), PATIENCE);
         machine.handle_launch_failed(error());
         machine.handle_lost(Instant::now());
         check(&mut machine, &[]);
-        machine.handle_claimed();
+        machine.handle_claimed(Instant::now());
         check(
             &mut machine,
             &[Action::Conclude(Conclusion::LaunchFailed(error()))],
@@ -450,9 +486,9 @@ mod tests {
     #[test]
     fn a_runner_that_never_comes_is_given_up_and_nothing_ran() {
         let now = Instant::now();
-        let mut machine = Machine::arming(now);
+        let mut machine = Machine::arming(now, PATIENCE);
         assert_eq!(machine.poll_timeout(), None);
-        machine.handle_claimed();
+        machine.handle_claimed(Instant::now());
         assert_eq!(machine.poll_timeout(), Some(now + START_TIME));
         machine.handle_lost(now);
         assert_eq!(machine.poll_timeout(), Some(now + EXPLAIN_TIME));
@@ -483,13 +519,13 @@ mod tests {
     #[test]
     fn an_adopted_run_hears_of_its_cancel_when_its_runner_is_there() {
         let now = Instant::now();
-        let mut machine = Machine::adopted();
+        let mut machine = Machine::adopted(Instant::now(), PATIENCE);
         check(&mut machine, &[Action::LookAtSpool]);
         machine.handle_spool(SpoolState::Held, now);
         machine.handle_cancel();
-        machine.handle_hello(Phase::Armed);
+        machine.handle_hello(Phase::Armed, Instant::now());
         check(&mut machine, &[]);
-        machine.handle_hello(Phase::Running);
+        machine.handle_hello(Phase::Running, Instant::now());
         check(&mut machine, &[Action::Cancel]);
         machine.handle_result(result());
         check(
@@ -500,7 +536,7 @@ mod tests {
 
     #[test]
     fn an_adopted_run_that_never_began_was_interrupted() {
-        let mut machine = Machine::adopted();
+        let mut machine = Machine::adopted(Instant::now(), PATIENCE);
         check(&mut machine, &[Action::LookAtSpool]);
         machine.handle_spool(SpoolState::Unstarted, Instant::now());
         check(&mut machine, &[Action::Conclude(Conclusion::Interrupted)]);
@@ -515,7 +551,7 @@ mod tests {
         let now = Instant::now();
         let mut connection_lost = running(now);
         connection_lost.handle_lost(now);
-        for mut machine in [Machine::adopted(), connection_lost] {
+        for mut machine in [Machine::adopted(Instant::now(), PATIENCE), connection_lost] {
             check(&mut machine, &[Action::LookAtSpool]);
             machine.handle_cancel();
             machine.handle_spool(SpoolState::Missing, now);
@@ -532,13 +568,46 @@ mod tests {
     #[test]
     fn a_runner_without_its_spool_may_dial() {
         let now = Instant::now();
-        let mut machine = Machine::adopted();
+        let mut machine = Machine::adopted(Instant::now(), PATIENCE);
         check(&mut machine, &[Action::LookAtSpool]);
         machine.handle_spool(SpoolState::Missing, now);
-        machine.handle_hello(Phase::Running);
+        machine.handle_hello(Phase::Running, Instant::now());
         machine.handle_timeout(now + MISSING_TIME);
         check(&mut machine, &[]);
         machine.handle_result(result());
+        let end = Conclusion::Result(result());
+        check(&mut machine, &[Action::Conclude(end)]);
+    }
+
+    #[test]
+    fn a_runner_that_does_not_end_its_run_is_given_up() {
+        let now = Instant::now();
+        let mut machine = running(now);
+        machine.handle_started();
+        let overdue = now + PATIENCE;
+        assert_eq!(machine.poll_timeout(), Some(overdue));
+        machine.handle_timeout(overdue - Duration::from_millis(1));
+        check(&mut machine, &[]);
+        machine.handle_timeout(overdue);
+        let given_up = [Action::Conclude(Conclusion::Unresponsive)];
+        check(&mut machine, &given_up);
+        machine.handle_result(result());
+        check(&mut machine, &[]);
+        let mut machine = Machine::adopted(now, PATIENCE);
+        check(&mut machine, &[Action::LookAtSpool]);
+        machine.handle_spool(SpoolState::Held, now);
+        machine.handle_timeout(now + SPOOL_LOOKS[0]);
+        check(&mut machine, &[Action::LookAtSpool]);
+        machine.handle_spool(SpoolState::Held, overdue);
+        check(&mut machine, &given_up);
+    }
+
+    #[test]
+    fn a_result_in_the_spool_is_found_however_late() {
+        let now = Instant::now();
+        let mut machine = Machine::adopted(now, PATIENCE);
+        check(&mut machine, &[Action::LookAtSpool]);
+        machine.handle_spool(SpoolState::Result(result()), now + 2 * PATIENCE);
         let end = Conclusion::Result(result());
         check(&mut machine, &[Action::Conclude(end)]);
     }
@@ -552,13 +621,13 @@ mod tests {
             events in proptest::collection::vec(0..14_u8, 0..40),
         ) {
             let mut now = Instant::now();
-            let mut machine = if adopted { Machine::adopted() } else { Machine::arming(now) };
+            let mut machine = if adopted { Machine::adopted(now, PATIENCE) } else { Machine::arming(now, PATIENCE) };
             let (mut claimed, mut gone, mut concluded) = (false, false, false);
             for event in events {
                 match event {
-                    0 => { machine.handle_claimed(); claimed = true; }
-                    1 => machine.handle_hello(Phase::Armed),
-                    2 => machine.handle_hello(Phase::Running),
+                    0 => { machine.handle_claimed(now); claimed = true; }
+                    1 => machine.handle_hello(Phase::Armed, now),
+                    2 => machine.handle_hello(Phase::Running, now),
                     3 => machine.handle_result(result()),
                     4 => machine.handle_lost(now),
                     5 => machine.handle_cancel(),

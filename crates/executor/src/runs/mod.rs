@@ -37,6 +37,7 @@ use spool::Spool;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use task::Task;
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -67,6 +68,8 @@ pub(crate) struct Runs {
     spawner: Spawner,
     surroundings: Surroundings,
     boot_id: String,
+    /// How much longer than its times a runner may take.
+    runner_margin: Duration,
     outbox: Outbox,
     turns: Arc<Gate>,
     parcels: Parcels,
@@ -112,6 +115,7 @@ pub(crate) struct Parts {
     pub(crate) spawner: PathBuf,
     pub(crate) surroundings: Surroundings,
     pub(crate) boot_id: String,
+    pub(crate) runner_margin: Duration,
 }
 
 impl Runs {
@@ -126,6 +130,7 @@ impl Runs {
             spawner: Spawner::new(parts.spawner),
             surroundings: parts.surroundings,
             boot_id: parts.boot_id,
+            runner_margin: parts.runner_margin,
             outbox: Outbox::new(),
             live: Mutex::new(HashMap::new()),
             tasks: Mutex::new(JoinSet::new()),

@@ -78,6 +78,7 @@ pub(crate) fn finished(
         Conclusion::Interrupted => lost(&mut report, Cause::Interrupted, INTERRUPTED),
         Conclusion::OutcomeUnknown => lost(&mut report, Cause::OutcomeUnknown, OUTCOME_UNKNOWN),
         Conclusion::NoTrace => lost(&mut report, Cause::OutcomeUnknown, NO_TRACE),
+        Conclusion::Unresponsive => lost(&mut report, Cause::OutcomeUnknown, UNRESPONSIVE),
         Conclusion::Reboot => lost(&mut report, Cause::Reboot, REBOOT),
     }
     for stream in left {
@@ -99,6 +100,9 @@ const OUTCOME_UNKNOWN: &str = "the command was started, and the process that wat
 const NO_TRACE: &str = "this host's executor lost the file that tells how far the run came, and the process that \
     watches it did not call; it may have run in part or to its end, or may still run, and it was not started \
     again: check its effects before you repeat it";
+const UNRESPONSIVE: &str = "the command was started and its time is over, but the process that watches it has not \
+    ended it and does not answer; both may still be there; it may have run in part or to its end, and it was not \
+    started again: check its effects before you repeat it";
 const REBOOT: &str = "the host was restarted while this run was not over; it may have run in part or to \
     its end, and it was not started again: check its effects before you repeat it";
 

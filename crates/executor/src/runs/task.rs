@@ -9,14 +9,14 @@ use super::{Answer, Obstacle, Place, Runs, answer};
 use crate::host::now_ms;
 use crate::ledger::claim::Verdict;
 use crate::ledger::{Asked, Unfinished};
-use crate::limits::LEDGER_RETRY;
+use crate::limits::{GRACE, LEDGER_RETRY};
 use crate::turns::Pass;
 use std::fs::File;
 use std::future::pending;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, sleep_until};
 use willcall_daemon::in_words;
@@ -24,6 +24,7 @@ use willcall_outputs::capture::Kept;
 use willcall_outputs::record::Stream;
 use willcall_outputs::store::{OutputKey, Store};
 use willcall_protocol::outcome::Report;
+use willcall_runner::limits::DRAIN_TIME;
 use willcall_runner::wire::{FromRunner, RUNNER_PROTO, SpawnError, Stage, StreamResult, ToRunner};
 
 /// A run's task.
@@ -44,7 +45,8 @@ pub(super) struct Task {
 impl Task {
     /// A run that is about to be claimed.
     pub(super) fn arming(place: Place, order: Order, accepted_ms: u64) -> Self {
-        let machine = Machine::arming(Instant::now());
+        let patience = patience(order.timeout_ms, place.runs.runner_margin);
+        let machine = Machine::arming(Instant::now(), patience);
         Self::new(place, order, accepted_ms, machine)
     }
 
@@ -56,7 +58,7 @@ impl Task {
         if matches!(verdict, Ok(Verdict::First)) {
             let timeout_ms = self.order.timeout_ms;
             let _ = answered.send(Answer::Accepted { timeout_ms });
-            self.machine.handle_claimed();
+            self.machine.handle_claimed(Instant::now());
             self.drive().await;
         } else {
             self.disarm(spooled);
@@ -67,7 +69,8 @@ impl Task {
     /// Takes over a run that an earlier executor claimed.
     pub(super) fn adopt(place: Place, one: Unfinished) -> Self {
         let machine = if one.boot_id == place.runs.boot_id {
-            Machine::adopted()
+            let patience = patience(one.timeout_ms, place.runs.runner_margin);
+            Machine::adopted(Instant::now(), patience)
         } else {
             Machine::rebooted()
         };
@@ -210,6 +213,8 @@ impl Task {
     async fn wait(&mut self) {
         let timeout = self.machine.poll_timeout();
         tokio::select! {
+            // What has come goes before what did not come in time.
+            biased;
             message = next(self.line.as_mut()) => match message {
                 Ok(message) => self.hear(message),
                 Err(error) => self.lose(&error),
@@ -218,7 +223,7 @@ impl Task {
                 // The old connection is dead, whether or not we have noticed.
                 self.machine.handle_lost(Instant::now());
                 self.line = Some(line);
-                self.machine.handle_hello(phase);
+                self.machine.handle_hello(phase, Instant::now());
             }
             () = self.place.cancel.notified() => self.machine.handle_cancel(),
             error = failed(&mut self.failure) => self.machine.handle_launch_failed(error),
@@ -234,7 +239,7 @@ impl Task {
                 tracing::error!(run = %self.place.run, ?hello, "a runner that is not this run's");
                 self.lose(&LineError::Closed);
             }
-            FromRunner::Hello(hello) => self.machine.handle_hello(hello.phase),
+            FromRunner::Hello(hello) => self.machine.handle_hello(hello.phase, Instant::now()),
             FromRunner::Started { pid } => {
                 tracing::debug!(run = %self.place.run, pid, "started");
                 self.machine.handle_started();
@@ -250,6 +255,10 @@ impl Task {
 
     /// Tells store, ledger, session and runner of the end, in this order.
     async fn conclude(mut self, conclusion: Conclusion) {
+        if conclusion == Conclusion::Unresponsive {
+            let run = self.place.run;
+            tracing::error!(%run, "a runner has not ended its run in time and does not answer; it is given up");
+        }
         let (report, stored) = self.describe(conclusion).await;
         let report = Arc::new(report);
         let seq = self.enter(&report).await;
@@ -331,6 +340,11 @@ impl Task {
     }
 }
 
+/// How long after its start a run is over, if its runner lives.
+fn patience(timeout_ms: u64, margin: Duration) -> Duration {
+    Duration::from_millis(timeout_ms) + GRACE + DRAIN_TIME + margin
+}
+
 /// Whether telling of it takes more than a moment.
 fn needs_disk(conclusion: &Conclusion) -> bool {
     match conclusion {
@@ -338,7 +352,10 @@ fn needs_disk(conclusion: &Conclusion) -> bool {
             .streams
             .iter()
             .any(|stream| stream.captured.kept != Kept::NotNeeded),
-        Conclusion::OutcomeUnknown | Conclusion::NoTrace | Conclusion::Reboot => true,
+        Conclusion::OutcomeUnknown
+        | Conclusion::NoTrace
+        | Conclusion::Unresponsive
+        | Conclusion::Reboot => true,
         _ => false,
     }
 }

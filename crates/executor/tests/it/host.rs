@@ -70,6 +70,10 @@ impl Host {
         self.executor = executor(self.dir.path());
     }
 
+    pub(crate) fn start_as(&mut self, command: &mut Command) {
+        self.executor = command.spawn().unwrap();
+    }
+
     pub(crate) fn kill_spawner(&mut self) {
         self.spawner.kill().unwrap();
         self.spawner.wait().unwrap();

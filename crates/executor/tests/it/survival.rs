@@ -1,7 +1,7 @@
 //! Deaths: of the executor, of runners, of the spawner.
 
 use crate::gateway::{command, shell};
-use crate::host::{Host, numbers, signal, wait_for};
+use crate::host::{Host, executor_command, numbers, signal, wait_for};
 use std::time::Duration;
 use willcall_protocol::outcome::{Cause, RunState};
 
@@ -180,6 +180,40 @@ fn a_run_whose_spool_is_lost_is_never_said_not_to_have_run() {
     assert!(message.contains("may have run"), "{message}");
     let (_, report) = gateway.finished(goes_on.run);
     assert_eq!(report.stdout.unwrap().result, "done\n");
+}
+
+/// Takes as long as a grace and the drain after it.
+#[test]
+fn a_runner_that_hangs_holds_neither_its_run_nor_a_place() {
+    let mut host = Host::start();
+    host.kill_executor();
+    let mut command = executor_command(&host.path("."));
+    host.start_as(command.args(["--runner-margin-ms", "200"]));
+    let mut gateway = host.connect();
+    let ready = host.path("ready");
+    let mut asked = shell(&format!("touch {}; sleep 1", ready.display()));
+    asked.timeout_ms = Some(2_000);
+    gateway.dispatch(asked.clone());
+    wait_for("the command", || ready.exists());
+    let runner = host.runner_of(asked.run);
+    signal(runner, "STOP");
+    let (seq, report) = gateway.finished(asked.run);
+    assert_eq!(
+        (report.state, report.cause),
+        (RunState::Lost, Some(Cause::OutcomeUnknown))
+    );
+    let message = report.message.unwrap();
+    assert!(message.contains("does not answer"), "{message}");
+    wait_for("a free place", || host.connect().hello.running.is_empty());
+    signal(runner, "CONT");
+    wait_for("the end of the runner", || {
+        !std::path::Path::new(&format!("/proc/{runner}")).exists()
+    });
+    wait_for("a word of it", || {
+        host.executor_log().contains("what it brings is dropped")
+    });
+    let (again, report) = host.resume(seq - 1).finished(asked.run);
+    assert_eq!((again, report.state), (seq, RunState::Lost));
 }
 
 #[test]

@@ -75,6 +75,7 @@ fn session(dir: &TempDir, ledger: Ledger, stream: UnixStream) -> Session {
             outputs: Outputs::default(),
         },
         boot_id: "boot".into(),
+        runner_margin: crate::limits::RUNNER_MARGIN,
     });
     let hello = Hello {
         min_version: 1,
