@@ -19,7 +19,8 @@
 //! *Nothing executed.* [`Lifecycle::handle_not_started`] goes straight to `Sealing`.
 //!
 //! *The command ends, its output does not* (somebody holds our pipes): `Draining` has one deadline,
-//! fixed at the exit. *Somebody is left in the run's session*: TERM, and KILL 500 ms later. Who left the session is left alone.
+//! fixed at the exit. *Somebody is left in the run's session*: TERM, and KILL 500 ms later,
+//! until it is proven that nobody is. Who left the session is left alone.
 //!
 //! *Timeout and cancel*: TERM to everybody below us; when nobody is left, or after the grace with
 //! KILL until nobody is left, the run drains. `Draining` keeps the deadline of the exit.
@@ -44,7 +45,7 @@ pub(crate) enum Action {
     Execute,
     /// TERM to the command's process group and everything below us.
     Stop,
-    /// KILL everything below us that is seen in one walk.
+    /// KILL everything below us that can be found now.
     KillAll,
     /// Take what the pipes hold now, and read no more.
     EndOutput,
@@ -236,13 +237,13 @@ impl Lifecycle {
         }
     }
 
-    /// This many processes are left in the run's session.
-    pub(crate) fn handle_leftovers(&mut self, now: Instant, left: usize) {
+    /// The run's session was looked at; `gone` if it is proven that nobody is left in it.
+    pub(crate) fn handle_leftovers(&mut self, now: Instant, gone: bool) {
         let State::Leftovers { look_at, .. } = &mut self.state else {
             return;
         };
         *look_at = now + LEFTOVER_LOOK;
-        if left == 0 {
+        if gone {
             self.seal();
         }
     }

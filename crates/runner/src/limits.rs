@@ -37,6 +37,12 @@ pub const LEFTOVER_GRACE: Duration = Duration::from_millis(500);
 pub const LEFTOVER_LOOK: Duration = Duration::from_millis(10);
 /// Processes that survive KILL for this long (asleep in the kernel) no longer hold the result up.
 pub const KILL_TIME: Duration = Duration::from_secs(5);
+/// Processes that one walk meets, more or less: a walk holds up everything else. Of more, some are killed at once.
+pub const MAX_WALK: usize = 4096;
+/// Walks, and time, for stopping a family of processes before it is killed: two are enough for one that stands still.
+pub const FREEZE_WALKS: usize = 64;
+/// See [`FREEZE_WALKS`].
+pub const FREEZE_TIME: Duration = Duration::from_millis(50);
 /// Leftovers that a result names; the rest is ended all the same.
 pub const MAX_LISTED: usize = 256;
 

@@ -120,8 +120,8 @@ impl Runner {
             Action::Stop => self.stop(),
             Action::KillAll => self.kill_all(),
             Action::EndOutput => self.end_output(),
-            Action::EndLeftovers | Action::LookAtLeftovers => self.end_leftovers(false),
-            Action::KillLeftovers => self.end_leftovers(true),
+            Action::EndLeftovers | Action::LookAtLeftovers => self.ask_leftovers(),
+            Action::KillLeftovers => self.kill_leftovers(),
             Action::Seal => self.seal(),
             Action::Deliver => self.deliver(),
             Action::Redial => self.redial(),
@@ -166,20 +166,21 @@ impl Runner {
             // The command is not reaped yet, so the group is still its own.
             let _ = killpg(Pid::from_raw(group), signal);
         }
-        tree::visit(|found| {
+        tree::visit(tree::own_children(), |found| {
             if found.process.group != group {
                 found.ask();
             }
         });
     }
 
+    /// That nothing is left is told by the kernel, which then has no children for us.
     fn kill_all(&mut self) {
         let exited = self.command.is_none();
-        tree::visit(|found| {
-            found.signal(libc::SIGKILL);
+        tree::kill(tree::own_children, |process| {
             if exited {
-                tree::remember(&mut self.ended, &found.process);
+                tree::remember(&mut self.ended, process);
             }
+            true
         });
     }
 
@@ -190,27 +191,40 @@ impl Runner {
             .for_each(|output| output.close(place));
     }
 
-    /// Those in the run's own session are ended, those that left it on purpose are not.
-    fn end_leftovers(&mut self, kill: bool) {
-        let mut left = 0;
-        tree::visit(|found| {
-            if Some(found.process.session) != self.session {
-                tree::remember(&mut self.detached, &found.process);
+    /// Those in the run's own session are asked to end, each once.
+    fn ask_leftovers(&mut self) {
+        let mut left = false;
+        let (session, ended, detached) = self.leftovers();
+        let walk = tree::visit(tree::own_children(), |found| {
+            if !is_left(&found.process, session, detached) {
                 return;
             }
-            left += 1;
-            let known = self
-                .ended
-                .iter()
-                .any(|known| known.pid == found.process.pid);
-            if kill {
-                found.signal(libc::SIGKILL);
-            } else if !known {
+            left = true;
+            if ended.iter().all(|known| known.pid != found.process.pid) {
                 found.ask();
             }
-            tree::remember(&mut self.ended, &found.process);
+            tree::remember(ended, &found.process);
         });
-        self.life.handle_leftovers(Instant::now(), left);
+        let gone = !left && walk.is_whole(tree::own_children());
+        self.life.handle_leftovers(Instant::now(), gone);
+    }
+
+    fn kill_leftovers(&mut self) {
+        let (session, ended, detached) = self.leftovers();
+        let gone = tree::kill(tree::own_children, |process| {
+            let is_left = is_left(process, session, detached);
+            if is_left {
+                tree::remember(ended, process);
+            }
+            is_left
+        });
+        self.life.handle_leftovers(Instant::now(), gone);
+    }
+
+    /// The run's session, and both lists. Who has detached itself is listed as of the last look.
+    fn leftovers(&mut self) -> (Option<i32>, &mut Vec<Leftover>, &mut Vec<Leftover>) {
+        self.detached.clear();
+        (self.session, &mut self.ended, &mut self.detached)
     }
 
     fn write_spool(&mut self) {
@@ -275,6 +289,15 @@ impl Runner {
             self.life.handle_output_end(Instant::now());
         }
     }
+}
+
+/// Whether a process is in the run's own session. One that left it did so on purpose, and is only listed.
+fn is_left(process: &Process, session: Option<i32>, detached: &mut Vec<Leftover>) -> bool {
+    let is_left = Some(process.session) == session;
+    if !is_left {
+        tree::remember(detached, process);
+    }
+    is_left
 }
 
 fn place<'a>(directory: Option<&'a OwnedFd>, launch: &Launch) -> Place<'a> {

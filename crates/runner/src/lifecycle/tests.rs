@@ -57,7 +57,7 @@ fn the_drain_deadline_is_fixed_at_the_exit() {
         t0 + DRAIN_TIME,
         &[Action::EndOutput, Action::EndLeftovers],
     );
-    life.handle_leftovers(t0 + DRAIN_TIME, 1);
+    life.handle_leftovers(t0 + DRAIN_TIME, false);
     tick(
         &mut life,
         t0 + DRAIN_TIME + LEFTOVER_LOOK,
@@ -65,7 +65,7 @@ fn the_drain_deadline_is_fixed_at_the_exit() {
     );
     life.handle_timeout(t0 + DRAIN_TIME + LEFTOVER_GRACE);
     check(&mut life, &[Action::KillLeftovers]);
-    life.handle_leftovers(t0 + DRAIN_TIME + LEFTOVER_GRACE, 0);
+    life.handle_leftovers(t0 + DRAIN_TIME + LEFTOVER_GRACE, true);
     check(&mut life, &[Action::Seal]);
 }
 
@@ -257,8 +257,8 @@ impl Shell {
                     self.executed += 1;
                     life.handle_started(now);
                 }
-                Action::EndLeftovers | Action::LookAtLeftovers => life.handle_leftovers(now, 1),
-                Action::KillLeftovers => life.handle_leftovers(now, 0),
+                Action::EndLeftovers | Action::LookAtLeftovers => life.handle_leftovers(now, false),
+                Action::KillLeftovers => life.handle_leftovers(now, true),
                 Action::Seal => {
                     self.sealed += 1;
                     life.handle_result(now);

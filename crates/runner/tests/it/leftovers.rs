@@ -1,8 +1,23 @@
 //! A run ends twice: its command exits, then its output ends. What is left in between.
 
 use crate::support::{Look, Spawner, alive_of, kill, wait_gone};
+use nix::fcntl::OFlag;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::{Duration, Instant};
+use uuid::Uuid;
 use willcall_runner::wire::{RunResult, Status};
+
+/// Forks and ends, again and again, and hears no TERM.
+const CHAIN: &str = "import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+until = time.time() + 8
+while time.time() < until:
+    if os.fork():
+        os._exit(0)";
 
 /// Runs a script, and sees that it comes back `within` this.
 #[track_caller]
@@ -77,4 +92,27 @@ fn a_stopped_leftover_is_ended_too() {
     let script = "sh -c 'kill -STOP $$' >/dev/null 2>&1 & sleep .1; echo hi";
     let (result, _spawner) = check(script, "hi\n", Duration::from_secs(3));
     assert_eq!(result.ended.len(), 1);
+}
+
+/// Nobody holds the writing end of a pipe that the whole chain has: exact, where a look at every process is not.
+#[test]
+fn a_chain_of_forks_is_ended_and_listed() {
+    let spawner = Spawner::start();
+    let missed = || {
+        let pipe = spawner.dir.path().join(Uuid::now_v7().to_string());
+        mkfifo(&pipe, Mode::S_IRUSR | Mode::S_IWUSR).expect("a pipe");
+        let mut reader = File::options();
+        let reader = reader.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
+        let mut reader = reader.open(&pipe).expect("the pipe");
+        let script = format!("python3 -c '{CHAIN}' >{} 2>&1 &", pipe.display());
+        let result = spawner.sh(&format!("{script} sleep .4; echo started"));
+        assert_eq!(result.stdout(), "started\n");
+        let nobody_writes = matches!(reader.read(&mut [0]), Ok(0));
+        !nobody_writes || result.ended.is_empty()
+    };
+    std::thread::scope(|scope| {
+        let rounds = [(); 4].map(|()| scope.spawn(|| (0..4).filter(|_| missed()).count()));
+        let missed = rounds.map(|round| round.join().expect("no panic"));
+        assert_eq!(missed, [0; 4]);
+    });
 }
