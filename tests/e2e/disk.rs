@@ -120,7 +120,7 @@ fn a_workspace_on_a_tiny_disk() {
     disk.remount("remount,ro");
     check_nothing(&stdout_of(&dev, "default", "seq 100000"), "read_only");
     // Where a session's directory cannot even be made.
-    check_nothing(&stdout_of(&dev, "another", "seq 100000"), "no_directory");
+    check_nothing(&stdout_of(&dev, "another", "seq 100000"), "read_only");
     assert_eq!(stdout_of(&dev, "another", "echo hi")["result"], "hi\n");
     dev.stop();
 }
@@ -130,7 +130,7 @@ fn a_session_whose_place_is_taken() {
     let dev = Dev::start(binary());
     let outputs = workspace(&dev).join(".outputs");
     std::fs::write(outputs.join("taken"), "no directory").expect("written");
-    check_nothing(&stdout_of(&dev, "taken", "seq 100000"), "no_directory");
+    check_nothing(&stdout_of(&dev, "taken", "seq 100000"), "unsafe_directory");
     let left = std::fs::read(outputs.join("taken")).expect("still there");
     assert_eq!(left, b"no directory");
     dev.stop();

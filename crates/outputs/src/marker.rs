@@ -245,7 +245,7 @@ mod tests {
         file_path: "/w/.outputs/s/01890000-0000-7000-8000-000000000000.stdout.txt",
         output: "01890000-0000-7000-8000-000000000000/stdout",
     };
-    const LOSSES: [Loss; 13] = [
+    const LOSSES: [Loss; 15] = [
         Loss::DiskFull,
         Loss::NoInodes,
         Loss::Quota,
@@ -254,6 +254,8 @@ mod tests {
         Loss::IoError,
         Loss::TooSlow,
         Loss::NoDirectory,
+        Loss::UnsafeDirectory,
+        Loss::NameTaken,
         Loss::RunnerLost,
         Loss::RunCap,
         Loss::OutputCap,

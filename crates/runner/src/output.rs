@@ -19,6 +19,8 @@ pub(crate) struct Output {
     pipe: Option<OwnedFd>,
     capture: Capture,
     file: Option<OutputFile>,
+    /// What is the matter if there is no directory.
+    no_directory: Loss,
     digest_at_seal: u64,
     grown: bool,
 }
@@ -44,6 +46,7 @@ impl Output {
                 pipe: Some(reader),
                 capture,
                 file: None,
+                no_directory: launch.no_directory.unwrap_or(Loss::NoDirectory),
                 digest_at_seal: launch.digest_at_seal,
                 grown: false,
             },
@@ -148,7 +151,7 @@ impl Output {
         let file = match &mut self.file {
             Some(file) => file,
             none => {
-                let directory = place.directory.ok_or(Loss::NoDirectory)?;
+                let directory = place.directory.ok_or(self.no_directory)?;
                 none.insert(OutputFile::create(directory, place.run, self.stream)?)
             }
         };

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
 use uuid::Uuid;
-use willcall_outputs::capture::{Captured, Policy};
+use willcall_outputs::capture::{Captured, Loss, Policy};
 use willcall_outputs::limits::{DIGEST_AT_SEAL, Limits};
 use willcall_outputs::record::Stream;
 use willcall_outputs::view::{Mode, Rendered};
@@ -58,8 +58,11 @@ pub struct Launch {
     /// Bytes up to which a stream's file gets its digest at the end of the run.
     #[serde(default = "digest_at_seal")]
     pub digest_at_seal: u64,
-    /// Whether the third descriptor is there; without it nothing can be kept (`Loss::NoDirectory`).
+    /// Whether the third descriptor is there; without it nothing can be kept.
     pub has_directory: bool,
+    /// Why it is not there: what the streams say that need a file. `Loss::NoDirectory` where this says nothing.
+    #[serde(default)]
+    pub no_directory: Option<Loss>,
     /// The socket to dial again after the first one is lost.
     pub redial: String,
 }

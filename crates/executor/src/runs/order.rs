@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 use thiserror::Error;
-use willcall_outputs::capture::Policy;
+use willcall_outputs::capture::{Loss, Policy};
 use willcall_outputs::limits::{LimitError, LimitRange, Limits, Strategy};
 use willcall_outputs::view::Mode;
 use willcall_protocol::limits::{MAX_COMMAND_BYTES, MAX_REASON};
@@ -126,8 +126,9 @@ impl Order {
         }
     }
 
-    /// The launch that carries it out, in a clean environment.
-    pub fn launch(&self, surroundings: &Surroundings, has_directory: bool) -> Launch {
+    /// The launch that carries it out, in a clean environment; `no_directory` says why there is no directory for its
+    /// outputs.
+    pub fn launch(&self, surroundings: &Surroundings, no_directory: Option<Loss>) -> Launch {
         let asked = &self.dispatch;
         let mut env = surroundings.env.clone();
         env.extend(asked.env.clone());
@@ -147,7 +148,8 @@ impl Order {
             },
             view: self.view,
             digest_at_seal: surroundings.outputs.digest_at_seal,
-            has_directory,
+            has_directory: no_directory.is_none(),
+            no_directory,
             redial: surroundings.redial.clone(),
         }
     }
@@ -399,7 +401,7 @@ mod tests {
         };
         let launch = Order::new(asked, LimitRange::default())
             .expect("sound")
-            .launch(&surroundings, true);
+            .launch(&surroundings, None);
         let var = |name: &str| launch.env.get(name).map(String::as_str);
         assert_eq!(
             (var("TERM"), var("A"), var("SHELL")),

@@ -139,22 +139,17 @@ impl Task {
     ) -> Result<(), super::spawner::SpawnerError> {
         let runs = Arc::clone(&self.place.runs);
         let session = self.order.dispatch.session.as_str();
-        let directory = match runs.store.session_dir(session) {
-            Ok(directory) => Some(directory),
-            Err(error) => {
-                tracing::error!(
-                    "output of run {} cannot be kept: {}",
-                    self.place.run,
-                    in_words(&error)
-                );
-                None
-            }
-        };
-        let launch = self.order.launch(&runs.surroundings, directory.is_some());
+        let directory = runs.store.session_dir(session).map_err(|error| {
+            let why = in_words(&error);
+            tracing::error!("output of run {} cannot be kept: {why}", self.place.run);
+            error.loss()
+        });
+        let no_directory = directory.as_ref().err().copied();
+        let launch = self.order.launch(&runs.surroundings, no_directory);
         let fds = [
             Some(theirs.as_fd()),
             Some(spool.as_fd()),
-            directory.as_ref().map(AsFd::as_fd),
+            directory.as_ref().ok().map(AsFd::as_fd),
         ];
         let fds: Vec<_> = fds.into_iter().flatten().collect();
         self.failure = Some(runs.spawner.launch(&launch, &fds).await?);

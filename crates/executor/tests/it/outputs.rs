@@ -3,6 +3,8 @@
 use crate::gateway::{Gateway, command, output, shell};
 use crate::host::{Host, numbers, wait_for};
 use crate::hung::Hung;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use willcall_outputs::record::{Record, Stream as Stored};
 use willcall_protocol::ids::{RunId, Stream};
 use willcall_protocol::message::{Encoding, ReadFailure, ReadTarget};
@@ -52,6 +54,36 @@ fn a_large_output_is_held_recorded_and_picked_up_by_pages() {
         .read("default", by_path, 23_890, None, Encoding::Base64)
         .unwrap();
     assert_eq!((page.next, page.total), (None, whole.len() as u64));
+}
+
+#[test]
+fn what_cannot_be_kept_says_what_stands_in_its_place() {
+    let host = Host::start();
+    let mut gateway = host.connect();
+    let outputs = host.path("workspace/.outputs");
+    std::os::unix::fs::symlink("/tmp", outputs.join("link")).unwrap();
+    std::fs::write(outputs.join("file"), "").unwrap();
+    let open = outputs.join("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, Permissions::from_mode(0o777)).unwrap();
+    let planted = command(&["seq", "5000"]);
+    let name = format!("{}.stdout.txt", planted.run);
+    std::fs::create_dir(outputs.join("planted")).unwrap();
+    std::os::unix::fs::symlink("/dev/null", outputs.join("planted").join(name)).unwrap();
+    for (session, mut asked, reason) in [
+        ("link", command(&["seq", "5000"]), "unsafe_directory"),
+        ("file", command(&["seq", "5000"]), "unsafe_directory"),
+        ("open", command(&["seq", "5000"]), "unsafe_directory"),
+        ("planted", planted, "name_taken"),
+    ] {
+        asked.session = session.parse().unwrap();
+        let out = gateway.run(asked).stdout.unwrap();
+        assert_eq!(
+            (out.reason.as_deref(), out.saved, out.file_path),
+            (Some(reason), false, None),
+            "{session}"
+        );
+    }
 }
 
 #[test]

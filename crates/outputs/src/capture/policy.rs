@@ -81,6 +81,10 @@ pub enum Loss {
     TooSlow,
     /// There was no directory to write to.
     NoDirectory,
+    /// What stands in the directory's place is none, or one that others could put something into.
+    UnsafeDirectory,
+    /// Something else has the file's name.
+    NameTaken,
     /// Whoever wrote the file ended before the stream did; what came after it nobody read.
     RunnerLost,
     /// The policy's cap was reached.
@@ -106,6 +110,8 @@ impl fmt::Display for Loss {
             Self::TooSlow => "the file system did not answer",
             Self::RunnerLost => "its runner was lost",
             Self::NoDirectory => "there is no directory for outputs",
+            Self::UnsafeDirectory => "the directory for outputs is not safe",
+            Self::NameTaken => "something stands in the file's place",
             Self::RunCap => "the cap on kept output was reached",
             Self::OutputCap => "the cap on the job's output was reached",
             Self::Discarded => "output is not kept here",

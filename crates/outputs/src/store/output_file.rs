@@ -142,6 +142,7 @@ fn on_create(errno: Errno) -> Loss {
     match errno {
         Errno::ENOSPC => Loss::NoInodes,
         Errno::ENOENT => Loss::NoDirectory,
+        Errno::EEXIST => Loss::NameTaken,
         other => on_write(other),
     }
 }
@@ -161,7 +162,8 @@ impl StoreError {
     pub fn loss(&self) -> Loss {
         match self {
             Self::Io { source, .. } => loss_of(source),
-            Self::Unsafe { .. } | Self::Session(_) => Loss::NoDirectory,
+            Self::Unsafe { .. } => Loss::UnsafeDirectory,
+            Self::Session(_) => Loss::NoDirectory,
             _ => Loss::IoError,
         }
     }
@@ -210,7 +212,7 @@ mod tests {
         check(Errno::EACCES, Loss::Permission, Loss::Permission);
         check(Errno::EPERM, Loss::Permission, Loss::Permission);
         check(Errno::ENOENT, Loss::NoDirectory, Loss::IoError);
-        check(Errno::EEXIST, Loss::IoError, Loss::IoError);
+        check(Errno::EEXIST, Loss::NameTaken, Loss::IoError);
         check(Errno::EIO, Loss::IoError, Loss::IoError);
     }
 }

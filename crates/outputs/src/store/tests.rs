@@ -254,14 +254,15 @@ fn a_session_that_is_a_link_is_refused() {
     let fixture = Fixture::new();
     let elsewhere = tempfile::tempdir().expect("a temporary directory");
     symlink(elsewhere.path(), fixture.store.root().join("s")).expect("a link");
-    let refused = fixture.store.session_dir("s");
+    let refused = fixture.store.session_dir("s").expect_err("a link");
     assert!(matches!(
         refused,
-        Err(StoreError::Unsafe {
+        StoreError::Unsafe {
             why: Distrust::Link,
             ..
-        })
+        }
     ));
+    assert_eq!(refused.loss(), Loss::UnsafeDirectory);
     assert!(matches!(
         fixture.read(&key("s", 1)),
         Err(ReadError::NotAnOutput(_))
@@ -304,7 +305,7 @@ fn a_file_is_created_once_and_never_through_a_link() {
         .session_dir("s")
         .expect("a session's directory");
     let create = |run| OutputFile::create(dir.as_fd(), Uuid::from_u128(run), Stream::Stdout);
-    assert!(matches!(create(1), Err(Loss::IoError)));
+    assert!(matches!(create(1), Err(Loss::NameTaken)));
     let target = fixture.workspace.path().join("target");
     symlink(
         &target,
@@ -314,7 +315,7 @@ fn a_file_is_created_once_and_never_through_a_link() {
         }),
     )
     .expect("a link");
-    assert!(matches!(create(2), Err(Loss::IoError)));
+    assert!(matches!(create(2), Err(Loss::NameTaken)));
     assert!(!target.exists());
     assert_eq!(fixture.read(&key).expect("untouched"), "first");
 }

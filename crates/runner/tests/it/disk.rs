@@ -237,14 +237,18 @@ fn a_limit_on_the_size_of_files() {
 #[test]
 fn no_directory_at_all() {
     let spawner = Spawner::start();
-    let mut launch = spawner.launch(&["sh", "-c", "seq 100000; exit 5"]);
-    launch.has_directory = false;
-    let result = spawner.run(launch);
-    let captured = &result.stream(Stream::Stdout).captured;
-    assert_eq!(
-        (result.status(), captured.total_size),
-        (Status::Exited(5), 588_895)
-    );
-    let loss = Loss::NoDirectory;
-    assert_eq!(captured.kept, Kept::Nothing { loss });
+    for (told, loss) in [
+        (None, Loss::NoDirectory),
+        (Some(Loss::UnsafeDirectory), Loss::UnsafeDirectory),
+    ] {
+        let mut launch = spawner.launch(&["sh", "-c", "seq 100000; exit 5"]);
+        (launch.has_directory, launch.no_directory) = (false, told);
+        let result = spawner.run(launch);
+        let captured = &result.stream(Stream::Stdout).captured;
+        assert_eq!(
+            (result.status(), captured.total_size),
+            (Status::Exited(5), 588_895)
+        );
+        assert_eq!(captured.kept, Kept::Nothing { loss });
+    }
 }

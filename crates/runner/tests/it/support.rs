@@ -86,6 +86,7 @@ impl Spawner {
             view: Mode::Auto,
             digest_at_seal: 1 << 26,
             has_directory: true,
+            no_directory: None,
             redial: self.dir.path().join("runner.sock").display().to_string(),
         }
     }
