@@ -19,7 +19,7 @@
 use crate::limits::MAX_SESSION_NAME;
 use crate::record::{Record, Stream};
 use nix::fcntl::OFlag;
-use nix::sys::stat::{Mode, fchmod};
+use nix::sys::stat::{Mode, fchmod, fstat};
 use nix::unistd::{Gid, Group};
 use std::fmt;
 use std::fs::{DirBuilder, File, TryLockError};
@@ -27,7 +27,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use uuid::Uuid;
 
 mod dir;
@@ -113,12 +114,36 @@ impl fmt::Display for OutputKey {
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
-    dir: OwnedFd,
-    /// Its modification time is that of the last sweep.
-    lock: File,
+    held: RwLock<Arc<Held>>,
+    /// Whether somebody removed the directory, and it was made again.
+    was_renewed: AtomicBool,
     group: Option<Gid>,
     parcels: Mutex<()>,
     records: Mutex<()>,
+}
+
+/// The directory of a store, open and locked.
+#[derive(Debug)]
+struct Held {
+    dir: OwnedFd,
+    /// Its modification time is that of the last sweep.
+    lock: File,
+}
+
+impl Held {
+    /// Opens (creating what is missing) the directory `root`, and locks it.
+    fn open(root: &Path, group: Option<Gid>) -> Result<Self, StoreError> {
+        let workspace = root.parent().unwrap_or(root);
+        let parent = File::open(workspace).map_err(StoreError::io("open", workspace))?;
+        let dir = dir::ensure_dir(&parent, DIRECTORY, group).map_err(StoreError::dir(root))?;
+        let lock = lock(&dir, root)?;
+        Ok(Self { dir, lock })
+    }
+
+    /// Whether somebody removed it.
+    fn is_gone(&self) -> bool {
+        fstat(&self.dir).is_ok_and(|stat| stat.st_nlink == 0)
+    }
 }
 
 impl Store {
@@ -140,14 +165,12 @@ impl Store {
         let workspace = workspace
             .canonicalize()
             .map_err(StoreError::io("find", workspace))?;
-        let parent = File::open(&workspace).map_err(StoreError::io("open", &workspace))?;
         let root = workspace.join(DIRECTORY);
-        let dir = dir::ensure_dir(&parent, DIRECTORY, group).map_err(StoreError::dir(&root))?;
-        let lock = lock(&dir, &root)?;
+        let held = Held::open(&root, group)?;
         Ok(Self {
             root,
-            dir,
-            lock,
+            held: RwLock::new(Arc::new(held)),
+            was_renewed: AtomicBool::new(false),
             group,
             parcels: Mutex::new(()),
             records: Mutex::new(()),
@@ -160,11 +183,40 @@ impl Store {
     }
 
     /// The session's directory, created if missing, for a runner to create its files in. As long as the
-    /// descriptor or a copy of it is open, wherever, no sweep takes the directory away.
+    /// descriptor or a copy of it is open, wherever, no sweep takes the directory away. Where somebody removed the
+    /// store's own directory, it is made again.
     pub fn session_dir(&self, session: &str) -> Result<OwnedFd, StoreError> {
         check_session(session)?;
-        dir::ensure_shared_dir(&self.dir, session, self.group)
-            .map_err(StoreError::dir(&self.root.join(session)))
+        let open = |held: &Held| {
+            dir::ensure_shared_dir(&held.dir, session, self.group)
+                .map_err(StoreError::dir(&self.root.join(session)))
+        };
+        let held = self.root_dir();
+        match open(&held) {
+            Err(_) if held.is_gone() => open(&*self.renew()?),
+            opened => opened,
+        }
+    }
+
+    /// Whether somebody removed the store's directory with all that was held since this was last asked; it was made
+    /// again.
+    pub fn was_renewed(&self) -> bool {
+        self.was_renewed.swap(false, Ordering::Relaxed)
+    }
+
+    /// The directory. It stays the same for whoever holds it, though another one may take its place.
+    fn root_dir(&self) -> Arc<Held> {
+        Arc::clone(&self.held.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes the directory again that somebody removed, unless another call has done so.
+    fn renew(&self) -> Result<Arc<Held>, StoreError> {
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        if held.is_gone() {
+            *held = Arc::new(Held::open(&self.root, self.group)?);
+            self.was_renewed.store(true, Ordering::Relaxed);
+        }
+        Ok(Arc::clone(&held))
     }
 
     /// Where a stream's file is, or would be.

@@ -144,6 +144,12 @@ impl Task {
             tracing::error!("output of run {} cannot be kept: {why}", self.place.run);
             error.loss()
         });
+        if runs.store.was_renewed() {
+            let root = runs.store.root().display();
+            tracing::error!(
+                "somebody removed the store {root} with all that was held; it was made again"
+            );
+        }
         let no_directory = directory.as_ref().err().copied();
         let launch = self.order.launch(&runs.surroundings, no_directory);
         let fds = [

@@ -87,6 +87,26 @@ fn what_cannot_be_kept_says_what_stands_in_its_place() {
 }
 
 #[test]
+fn a_store_that_is_removed_is_made_again() {
+    let host = Host::start();
+    let mut gateway = host.connect();
+    let asked = || command(&["seq", "5000"]);
+    assert!(gateway.run(asked()).stdout.unwrap().saved);
+    std::fs::remove_dir_all(host.path("workspace/.outputs")).unwrap();
+    for _ in 0..2 {
+        let out = gateway.run(asked()).stdout.unwrap();
+        assert_eq!((out.saved, out.reason), (true, None));
+        let held = std::fs::read_to_string(out.file_path.unwrap()).unwrap();
+        assert_eq!(held, numbers(5000));
+    }
+    let told = host
+        .executor_log()
+        .matches("somebody removed the store")
+        .count();
+    assert_eq!(told, 1);
+}
+
+#[test]
 fn reads_are_refused_each_by_its_name() {
     let host = Host::start();
     let mut gateway = host.connect();

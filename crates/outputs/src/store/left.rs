@@ -43,7 +43,7 @@ impl Store {
     }
 
     fn open_left(&self, key: &OutputKey) -> io::Result<Option<File>> {
-        let dir = match dir::open_dir(&self.dir, &key.session) {
+        let dir = match dir::open_dir(&self.root_dir().dir, &key.session) {
             Ok(dir) => dir,
             Err(dir::DirError::Io(errno)) if errno != Errno::ENOENT => return Err(errno.into()),
             Err(_) => return Ok(None),

@@ -79,7 +79,7 @@ impl Store {
     /// The record of a run, if it is written.
     pub fn record(&self, session: &str, run: Uuid) -> Result<Option<Record>, ReadError> {
         check_session(session)?;
-        match dir::open_dir(&self.dir, session) {
+        match dir::open_dir(&self.root_dir().dir, session) {
             Ok(dir) => read_record(&dir, session, run),
             Err(DirError::Io(Errno::ENOENT)) => Ok(None),
             Err(error) => Err(refused(&run.to_string(), error)),
@@ -105,7 +105,7 @@ impl Store {
     }
 
     pub(super) fn is_root(&self, path: &Path) -> io::Result<bool> {
-        let ours = fstat(&self.dir)?;
+        let ours = fstat(&self.root_dir().dir)?;
         match fs::metadata(path) {
             Ok(theirs) => Ok((theirs.dev(), theirs.ino()) == (ours.st_dev, ours.st_ino)),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
@@ -117,7 +117,7 @@ impl Store {
     fn open_output(&self, key: &OutputKey) -> Result<(OwnedFd, File), ReadError> {
         check_session(&key.session)?;
         let output = key.to_string();
-        let dir = match dir::open_dir(&self.dir, &key.session) {
+        let dir = match dir::open_dir(&self.root_dir().dir, &key.session) {
             Ok(dir) => dir,
             Err(DirError::Io(Errno::ENOENT)) => return Err(self.absent(key)),
             Err(error) => return Err(refused(&output, error)),
@@ -186,14 +186,14 @@ impl Store {
 
     /// Whether another session has a file of one of these names.
     pub(super) fn is_elsewhere(&self, ours: &str, names: &[String]) -> Result<bool, Errno> {
-        let listed = dir::open(&self.dir, ".", OFlag::O_DIRECTORY, Mode::empty())?;
+        let listed = dir::open(&self.root_dir().dir, ".", OFlag::O_DIRECTORY, Mode::empty())?;
         for entry in Dir::from_fd(listed)?.iter() {
             let entry = entry?;
             let session = entry.file_name().to_str().unwrap_or_default();
             if session == ours || check_session(session).is_err() {
                 continue;
             }
-            let Ok(dir) = dir::open_dir(&self.dir, session) else {
+            let Ok(dir) = dir::open_dir(&self.root_dir().dir, session) else {
                 continue;
             };
             if names.iter().any(|name| exists(&dir, name)) {

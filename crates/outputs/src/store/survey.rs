@@ -82,11 +82,11 @@ impl Store {
             sessions: Vec::new(),
             entries: Vec::new(),
         };
-        for session in names(&self.dir)? {
+        for session in names(&self.root_dir().dir)? {
             if stop.load(Ordering::Relaxed) || check_session(&session).is_err() {
                 continue;
             }
-            if let Ok(dir) = open_ours(&self.dir, &session) {
+            if let Ok(dir) = open_ours(&self.root_dir().dir, &session) {
                 list(&dir, &session, &mut survey)?;
                 survey.sessions.push(session);
             }

@@ -70,7 +70,7 @@ impl Store {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            if let Ok(dir) = open_ours(&self.dir, session) {
+            if let Ok(dir) = open_ours(&self.root_dir().dir, session) {
                 self.sweep_session(&dir, &of_session, now, stop, &mut swept);
                 swept.sessions += u64::from(self.remove_session(&dir, session));
             }
@@ -80,13 +80,13 @@ impl Store {
 
     /// When the last sweep was, in milliseconds since 1970; when the store was made where there was none.
     pub fn last_sweep_ms(&self) -> io::Result<u64> {
-        Ok(mtime_ms(&fstat(&self.lock)?))
+        Ok(mtime_ms(&fstat(&self.root_dir().lock)?))
     }
 
     /// Notes that a sweep is over.
     pub fn note_sweep(&self, now_ms: u64) -> io::Result<()> {
         let time = time_spec(now_ms);
-        Ok(futimens(&self.lock, &time, &time)?)
+        Ok(futimens(&self.root_dir().lock, &time, &time)?)
     }
 
     fn sweep_session(
@@ -157,7 +157,7 @@ impl Store {
             return false;
         };
         let free = lock.try_lock().is_ok();
-        free && dir::remove_dir(&self.dir, session).is_ok()
+        free && dir::remove_dir(&self.root_dir().dir, session).is_ok()
     }
 }
 

@@ -270,6 +270,32 @@ fn a_session_that_is_a_link_is_refused() {
 }
 
 #[test]
+fn a_store_that_somebody_removed_is_made_again_and_locked() {
+    let fixture = Fixture::new();
+    let lost = fixture.hold("s", 1, b"lost", true);
+    let root = fixture.store.root().to_owned();
+    fs::remove_dir_all(&root).expect("removed");
+    assert!(matches!(fixture.read(&lost), Err(ReadError::NotFound(_))));
+    assert!(!fixture.store.was_renewed());
+    let key = fixture.hold("s", 2, b"held", true);
+    assert_eq!(fixture.read(&key).expect("held"), "held");
+    assert!(fixture.store.was_renewed() && !fixture.store.was_renewed());
+    assert_eq!(mode(&root), 0o2750);
+    let second = Store::open(fixture.workspace.path());
+    assert!(matches!(second, Err(StoreError::InUse(_))));
+}
+
+#[test]
+fn a_removed_store_is_not_made_again_where_another_store_has_taken_its_place() {
+    let fixture = Fixture::new();
+    fs::remove_dir_all(fixture.store.root()).expect("removed");
+    let _other = Store::open(fixture.workspace.path()).expect("nobody's");
+    let refused = fixture.store.session_dir("s");
+    assert!(matches!(refused, Err(StoreError::InUse(_))));
+    assert!(!fixture.store.was_renewed());
+}
+
+#[test]
 fn session_names_are_directory_names_and_no_more() {
     let fixture = Fixture::new();
     let long = "x".repeat(65);

@@ -86,7 +86,7 @@ impl Store {
     fn open_parcel(&self, key: &ParcelKey) -> Result<File, ReadError> {
         check_session(&key.session)?;
         let output = key.to_string();
-        let dir = match dir::open_dir(&self.dir, &key.session) {
+        let dir = match dir::open_dir(&self.root_dir().dir, &key.session) {
             Ok(dir) => dir,
             Err(DirError::Io(Errno::ENOENT)) => return Err(self.no_parcel(key)),
             Err(error) => return Err(refused(&output, error)),
