@@ -2,7 +2,7 @@
 
 use crate::binary;
 use serde_json::{Value, json};
-use willcall_testkit::{Dev, willcall};
+use willcall_testkit::{Dev, command, willcall};
 
 /// A problem document with every member that a caller decides by.
 #[track_caller]
@@ -218,4 +218,39 @@ fn a_host_that_is_away_is_said_to_be_away_and_nothing_is_kept_for_it() {
     dev.wait_connected();
     assert_eq!(dev.willcall(&["exec", "--", "true"]).code, 0);
     dev.stop();
+}
+
+#[test]
+fn a_read_that_fails_says_nothing_of_a_command() {
+    let dev = Dev::start(binary());
+    let output = "01990000-0000-7000-8000-000000000001/stdout";
+    for more in [
+        ["--limit", "0"],
+        ["--lines", "0"],
+        ["--host", "nobody"],
+        ["--session", "other"],
+    ] {
+        let mut read = vec!["read", "--output", output];
+        read.extend(more);
+        let ran = dev.willcall(&read);
+        assert_eq!(ran.code, 125, "{ran:?}");
+        assert!(ran.stderr.starts_with("willcall: "), "{ran:?}");
+        assert!(!ran.stderr.contains("the command"), "{ran:?}");
+    }
+    let token = dev.state().join("wrong.token");
+    std::fs::write(&token, "wrong").expect("written");
+    for call in [
+        ["read", "--output", output].as_slice(),
+        ["hosts"].as_slice(),
+    ] {
+        let ran = command::run(dev.command(call).env("WILLCALL_TOKEN_FILE", &token));
+        assert_eq!(ran.code, 125, "{ran:?}");
+        assert!(!ran.stderr.contains("the command"), "{ran:?}");
+        assert!(
+            ran.stderr.contains("check that WILLCALL_TOKEN_FILE"),
+            "{ran:?}"
+        );
+    }
+    let exec = dev.willcall(&["exec", "--max-bytes", "0", "--", "true"]);
+    assert!(exec.stderr.contains("the command did not run"), "{exec:?}");
 }

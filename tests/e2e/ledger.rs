@@ -48,5 +48,9 @@ fn a_run_whose_ledger_is_gone_is_lost_and_not_run_again() {
     );
     // The host is at work again, and whatever it was sent before this, it has had.
     let after = dev.willcall(&["exec", "--", "cat", trace.to_str().expect("UTF-8")]);
-    assert_eq!((after.code, after.text().as_str()), (0, "ran\n"), "{after:?}");
+    assert_eq!(
+        (after.code, after.text().as_str()),
+        (0, "ran\n"),
+        "{after:?}"
+    );
 }

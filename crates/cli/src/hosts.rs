@@ -10,7 +10,9 @@ use crate::stop::Stop;
 pub fn command(args: &HostsArgs, printer: &mut Printer<'_>) -> Result<i32, Failure> {
     let settings = Settings::from_environment()?;
     printer.token_exposed(&settings.token_file);
-    let hosts = Client::new(settings, Stop::never()).hosts()?;
+    let hosts = Client::new(settings, Stop::never())
+        .hosts()
+        .map_err(Failure::of_a_read)?;
     if args.json {
         printer.json(&hosts.json);
     } else {

@@ -143,9 +143,12 @@ pub enum Failure {
     /// There is no host, or more than one.
     #[error("{}", which_host(.0))]
     WhichHost(Vec<String>),
-    /// A limit that leaves nothing.
+    /// A limit of a run that leaves nothing.
     #[error("{0} has to be at least 1")]
     ZeroLimit(&'static str),
+    /// A call that starts nothing anyway, and that failed as if it were one that does.
+    #[error(transparent)]
+    Read(Box<Self>),
     /// A process of a local system did not do what it should.
     #[error("{what}{}", log_tail(.log))]
     System {
@@ -184,6 +187,15 @@ impl Failure {
         }
     }
 
+    /// The same of a call that starts nothing anyway: of that nobody wants to know whether the command ran.
+    #[must_use]
+    pub fn of_a_read(self) -> Self {
+        match self.ran() {
+            Ran::No => Self::Read(Box::new(self)),
+            Ran::Unknown | Ran::NotAsked => self,
+        }
+    }
+
     /// Names the host that a problem is about; the gateway's words are about "the host".
     #[must_use]
     pub fn at(mut self, host: &str) -> Self {
@@ -203,6 +215,7 @@ impl Failure {
             }
             Self::Unreachable { .. } => Some("is it running, and is WILLCALL_URL right?"),
             Self::Problem(problem) => problem.advice(),
+            Self::Read(failure) => failure.advice(),
             _ => None,
         }
     }
@@ -254,6 +267,17 @@ mod tests {
         );
         assert_eq!(offline.ran(), Ran::No);
         assert!(offline.advice().unwrap().contains("willcall hosts"));
+    }
+
+    #[test]
+    fn a_read_that_cannot_be_meant_says_nothing_of_a_command() {
+        let which = || Failure::WhichHost(vec!["a".to_owned(), "b".to_owned()]);
+        for failure in [Failure::ZeroLimit("limit"), which()] {
+            let said = failure.to_string();
+            assert_eq!(failure.ran(), Ran::No);
+            let read = failure.of_a_read();
+            assert_eq!((read.to_string(), read.ran()), (said, Ran::NotAsked));
+        }
     }
 
     #[test]

@@ -9,6 +9,10 @@ use willcall_protocol::message::ReadTarget;
 
 /// Reads, prints, and gives the exit code.
 pub fn command(args: &ReadArgs, printer: &mut Printer<'_>) -> Result<i32, Failure> {
+    read(args, printer).map_err(Failure::of_a_read)
+}
+
+fn read(args: &ReadArgs, printer: &mut Printer<'_>) -> Result<i32, Failure> {
     for (name, asked) in [("limit", args.window.limit), ("lines", args.window.lines)] {
         if asked == Some(0) {
             return Err(Failure::ZeroLimit(name));
