@@ -21,6 +21,7 @@
 //! | [`limits`] | every bound, each with its why |
 //! | `sockets` | private directories and sockets, and who may call |
 //! | `host` | what this process has to know of its host |
+//! | `reminder` | when to tell again of something that lasts |
 //! | `sync` | locks that outlive a panic |
 //! | `cli` | the command line |
 #![forbid(unsafe_code)]
@@ -31,6 +32,7 @@ mod host;
 pub mod ledger;
 pub mod limits;
 mod outbox;
+mod reminder;
 pub mod runs;
 mod server;
 pub mod service;

@@ -30,6 +30,8 @@ pub const RUNNER_MARGIN: Duration = Duration::from_secs(30);
 pub const MISSING_TIME: Duration = Duration::from_secs(2);
 /// Time between two attempts to write the end of a run into a ledger that cannot be written, or to read one from it.
 pub const LEDGER_RETRY: Duration = Duration::from_secs(1);
+/// Time between two lines of the log that say the same of something that is tried again and again.
+pub const REMIND_EVERY: Duration = Duration::from_mins(1);
 /// Time between two attempts to open a ledger that cannot be opened.
 pub const LEDGER_REOPEN: Duration = Duration::from_secs(5);
 /// A message on any of the sockets must be whole this long after its connection began.

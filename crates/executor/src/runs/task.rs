@@ -10,6 +10,7 @@ use crate::host::now_ms;
 use crate::ledger::claim::Verdict;
 use crate::ledger::{Asked, Unfinished};
 use crate::limits::{GRACE, LEDGER_RETRY};
+use crate::reminder::Reminder;
 use crate::turns::Pass;
 use std::fs::File;
 use std::future::pending;
@@ -320,6 +321,7 @@ impl Task {
 
     /// Enters the end into the ledger, however long that takes: the runner keeps the result, or its spool.
     async fn enter(&mut self, report: &Arc<Report>) -> u64 {
+        let mut reminder = Reminder::default();
         loop {
             match self
                 .runs()
@@ -329,8 +331,12 @@ impl Task {
             {
                 Ok(seq) => return seq,
                 Err(error) => {
-                    let run = self.place.run;
-                    tracing::error!(%run, "the end of a run cannot be entered yet: {}", in_words(&error));
+                    let (run, why) = (self.place.run, in_words(&error));
+                    if reminder.is_due(Instant::now()) {
+                        tracing::error!(%run, "the end of a run cannot be entered yet: {why}");
+                    } else {
+                        tracing::debug!(%run, "still not entered: {why}");
+                    }
                 }
             }
             sleep(LEDGER_RETRY).await;

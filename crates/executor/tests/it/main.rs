@@ -7,6 +7,7 @@
 )]
 
 mod access;
+mod full;
 mod gateway;
 mod host;
 mod hung;
