@@ -173,7 +173,7 @@ fn the_command_line_blames_the_right_one() {
     assert_eq!(zero.code, 125);
     assert!(zero.stderr.contains("max_bytes"), "{}", zero.stderr);
     let mut tokenless = dev.command(&["exec", "--", "true"]);
-    let ran = willcall_testkit::command::run(tokenless.env_remove("WILLCALL_TOKEN_FILE"));
+    let ran = command::run(tokenless.env_remove("WILLCALL_TOKEN_FILE"));
     assert_eq!(ran.code, 125);
     assert!(ran.stderr.contains("WILLCALL_TOKEN_FILE"), "{}", ran.stderr);
     dev.stop();

@@ -165,13 +165,11 @@ impl LinkLoop {
         tokio::select! {
             message = self.wire.next(&mut self.session), if reading => {
                 self.berth.heard(now_ms());
-                match self.session.handle(message?, Instant::now())? {
-                    Some(event) => Box::pin(self.handle(event)).await,
-                    None => {
-                        self.pulse();
-                        Ok(())
-                    }
+                if let Some(event) = self.session.handle(message?, Instant::now())? {
+                    return Box::pin(self.handle(event)).await;
                 }
+                self.pulse();
+                Ok(())
             }
             Some(command) = self.berth.commands.recv(), if has_room => self.obey(command).await,
             (seq, stored) = committed(&mut self.commits) => self.acknowledge(seq, stored),

@@ -138,11 +138,12 @@ mod tests {
     use futures_util::stream;
     use std::io;
 
+    type Chunks = stream::BoxStream<'static, io::Result<&'static str>>;
+
     #[tokio::test]
     async fn a_body_that_is_not_read_says_why() {
         let soon = Duration::from_secs(20);
         let parts = || stream::iter([Ok("abc"), Ok("de")]);
-        type Chunks = stream::BoxStream<'static, io::Result<&'static str>>;
         let body = |chunks: Chunks| Body::from_stream(chunks);
         assert_eq!(
             whole(body(parts().boxed()), 5, soon).await,
