@@ -187,7 +187,7 @@ impl Machine {
                 missing_until,
             } if at <= now => self.look(looks, missing_until),
             State::Running { .. } if self.is_overdue(now) => {
-                self.conclude(Conclusion::Unresponsive)
+                self.conclude(Conclusion::Unresponsive);
             }
             _ => {}
         }
@@ -586,7 +586,7 @@ mod tests {
         machine.handle_started();
         let overdue = now + PATIENCE;
         assert_eq!(machine.poll_timeout(), Some(overdue));
-        machine.handle_timeout(overdue - Duration::from_millis(1));
+        machine.handle_timeout(now + PATIENCE / 2);
         check(&mut machine, &[]);
         machine.handle_timeout(overdue);
         let given_up = [Action::Conclude(Conclusion::Unresponsive)];

@@ -63,6 +63,7 @@ fn a_second_executor_takes_no_sockets_from_a_living_one() {
         std::thread::park_timeout(Duration::from_millis(2));
     }
     let _ = second.kill();
+    second.wait().unwrap();
     let said = std::fs::read_to_string(log).unwrap();
     assert_eq!(ended.and_then(|status| status.code()), Some(1), "{said}");
     let run_dir = host.run_dir();

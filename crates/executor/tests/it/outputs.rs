@@ -87,6 +87,10 @@ fn what_cannot_be_kept_says_what_stands_in_its_place() {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it is what somebody does here who should not"
+)]
 fn a_store_that_is_removed_is_made_again() {
     let host = Host::start();
     let mut gateway = host.connect();

@@ -155,6 +155,10 @@ fn a_runner_killed_while_the_executor_is_down_leaves_a_lost_run() {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it is what somebody does here who should not"
+)]
 fn a_run_whose_spool_is_lost_is_never_said_not_to_have_run() {
     let mut host = Host::start();
     let mut gateway = host.connect();

@@ -270,6 +270,10 @@ fn a_session_that_is_a_link_is_refused() {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it is what somebody does here who should not"
+)]
 fn a_store_that_somebody_removed_is_made_again_and_locked() {
     let fixture = Fixture::new();
     let lost = fixture.hold("s", 1, b"lost", true);
@@ -286,6 +290,10 @@ fn a_store_that_somebody_removed_is_made_again_and_locked() {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it is what somebody does here who should not"
+)]
 fn a_removed_store_is_not_made_again_where_another_store_has_taken_its_place() {
     let fixture = Fixture::new();
     fs::remove_dir_all(fixture.store.root()).expect("removed");
