@@ -1,7 +1,7 @@
 //! The privileged side of a host: the spawner, and below it one runner process for each run.
 //!
-//! The spawner is one small single-threaded process. It forks a runner for each launch and forgets
-//! it. A runner owns one command: its pipes, its output files, its death; it survives the loss
+//! The spawner is one small single-threaded process. It forks a runner for each launch, and kills
+//! what a runner leaves that was killed. A runner owns one command: its pipes, its output files, its death; it survives the loss
 //! of every other process and is gone soon after its run.
 //!
 //! | module | what | I/O |

@@ -155,6 +155,11 @@ impl Lifecycle {
         self.exit.map(|(_, status)| (status, self.killed))
     }
 
+    /// Whether it is known that nothing is below us.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone
+    }
+
     /// What to do next.
     pub(crate) fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()

@@ -8,6 +8,7 @@ mod talk;
 use crate::executor::Connection;
 use crate::lifecycle::{Action, Lifecycle};
 use crate::output::{Output, Place};
+use crate::spawner::announce;
 use crate::spool::Spool;
 use crate::sys::{self, Reaped};
 use crate::tree::{self, Process};
@@ -19,8 +20,9 @@ use nix::sys::signalfd::SignalFd;
 use nix::unistd::Pid;
 use ready::Ready;
 use setup::Armed;
+use std::collections::HashSet;
 use std::fs::File;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -36,11 +38,15 @@ pub(crate) struct LaunchFds {
 }
 
 /// Runs one launch in this process, which was just forked from a spawner, until nothing remains to be done.
-pub(crate) fn run(launch: Launch, fds: LaunchFds) -> anyhow::Result<()> {
-    let (signals, null) = setup::become_runner(&launch, &fds)?;
+///
+/// Whoever is left below it in the end is announced to the spawner through `notices`.
+pub(crate) fn run(launch: Launch, fds: LaunchFds, notices: BorrowedFd<'_>) -> anyhow::Result<()> {
+    let (signals, null) = setup::become_runner(&launch, &fds, notices)?;
     let mut runner = Runner::arm(launch, fds, signals, null)?;
     runner.greet();
-    runner.live()
+    runner.live()?;
+    runner.announce_left(notices);
+    Ok(())
 }
 
 #[derive(Debug)]
@@ -112,6 +118,18 @@ impl Runner {
             }
             self.life.handle_timeout(Instant::now());
         }
+    }
+
+    /// Our children are about to become the spawner's.
+    fn announce_left(&self, notices: BorrowedFd<'_>) {
+        if self.life.is_alone() {
+            return;
+        }
+        let mut sessions = HashSet::new();
+        tree::visit(tree::own_children(), |found| {
+            sessions.insert(found.process.session);
+        });
+        announce(notices, self.ourselves.pid, &sessions);
     }
 
     fn perform(&mut self, action: Action) {

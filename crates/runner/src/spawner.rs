@@ -1,21 +1,25 @@
 //! The one privileged process: forks a runner for each launch, answers, and forgets it.
 //!
-//! It has one thread and keeps no state but its connections. It reads nothing but launches, and
-//! whatever a peer does costs that peer its connection and nobody else anything.
+//! It has one thread and keeps no state but its connections and the ids of its children. It reads nothing but launches,
+//! and whatever a peer does costs that peer its connection and nobody else anything. What a runner that was killed
+//! leaves behind it kills.
 
 mod listener;
+mod orphans;
 mod peer;
 
 use crate::limits::{ACCEPT_PAUSE, MAX_CONNECTIONS, SOCKET_CHUNK};
 use crate::runner::{self, LaunchFds};
-use crate::sys::{self, Forked, Reaped};
-use crate::wire::{Launch, Launched, SpawnError, Stage, Status};
+use crate::sys::{self, Forked};
+use crate::wire::{Launch, Launched, SpawnError, Stage};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use orphans::Orphans;
+pub(crate) use orphans::announce;
 use peer::{Peer, PeerError};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -61,7 +65,8 @@ pub enum SpawnerError {
 pub fn run(config: SpawnerConfig) -> Result<(), SpawnerError> {
     let mut spawner = Spawner::begin(config)?;
     tracing::info!(socket = %spawner.config.socket.display(), "the spawner listens");
-    while !spawner.ended {
+    // Nobody else knows whose run is still to be killed.
+    while !spawner.ended || spawner.orphans.is_sweeping() {
         spawner.turn()?;
     }
     // Before the listener closes: nobody finds a socket that answers no more.
@@ -72,6 +77,7 @@ pub fn run(config: SpawnerConfig) -> Result<(), SpawnerError> {
 struct Spawner {
     config: SpawnerConfig,
     signals: SignalFd,
+    orphans: Orphans,
     listener: UnixListener,
     /// Until when the listener is left alone.
     paused: Option<Instant>,
@@ -93,8 +99,13 @@ impl Spawner {
             what: "receive signals",
             source,
         })?;
+        let orphans = Orphans::begin().map_err(|source| SpawnerError::System {
+            what: "inherit orphans",
+            source,
+        })?;
         Ok(Self {
             signals,
+            orphans,
             listener: listener::listen(&config)?,
             paused: None,
             peers: Vec::new(),
@@ -114,6 +125,9 @@ impl Spawner {
             self.receive_signals();
         }
         let now = Instant::now();
+        if ready.signals || self.orphans.deadline().is_some_and(|at| at <= now) {
+            self.orphans.work();
+        }
         let peers = std::mem::take(&mut self.peers);
         for (peer, events) in peers.into_iter().zip(ready.peers) {
             self.serve(peer, events, now);
@@ -146,7 +160,11 @@ impl Spawner {
         if events.intersects(!PollFlags::POLLOUT) {
             peer.read(&mut self.buffer, now)?;
             while let Some((launch, fds)) = peer.next_launch()? {
-                peer.answer(&launch_runner(launch, fds))?;
+                let launched = launch_runner(launch, fds, self.orphans.notices());
+                if let Launched::Forked { pid, .. } = launched {
+                    self.orphans.add(pid);
+                }
+                peer.answer(&launched)?;
             }
         }
         peer.check(now)
@@ -170,19 +188,12 @@ impl Spawner {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             self.ended |= signal.ssi_signo != Signal::SIGCHLD as u32;
         }
-        loop {
-            match sys::reap() {
-                Reaped::Child(_, Status::Exited(0)) => {}
-                Reaped::Child(pid, status) => tracing::warn!(pid, ?status, "a runner failed"),
-                Reaped::NoneEnded | Reaped::NoChildren => return,
-            }
-        }
     }
 
     fn wait(&mut self) -> nix::Result<Ready> {
         let now = Instant::now();
         self.paused = self.paused.filter(|until| *until > now);
-        let listen = if self.paused.is_some() {
+        let listen = if self.paused.is_some() || self.ended {
             PollFlags::empty()
         } else {
             PollFlags::POLLIN
@@ -203,7 +214,8 @@ impl Spawner {
             .peers
             .iter()
             .filter_map(Peer::deadline)
-            .chain(self.paused);
+            .chain(self.paused)
+            .chain(self.orphans.deadline());
         match poll(&mut fds, until(deadlines.min(), now)) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error),
@@ -237,7 +249,7 @@ fn until(deadline: Option<Instant>, now: Instant) -> PollTimeout {
 }
 
 /// Forks a runner. Our copies of its descriptors are closed when this returns.
-fn launch_runner(launch: Launch, fds: LaunchFds) -> Launched {
+fn launch_runner(launch: Launch, fds: LaunchFds, notices: BorrowedFd<'_>) -> Launched {
     let run = launch.run;
     let failed = |errno: Errno, on: &str| Launched::Failed {
         run,
@@ -253,15 +265,16 @@ fn launch_runner(launch: Launch, fds: LaunchFds) -> Launched {
     }
     match sys::fork() {
         Ok(Forked::Parent(pid)) => Launched::Forked { run, pid },
-        Ok(Forked::Child) => be_runner(launch, fds),
+        Ok(Forked::Child) => be_runner(launch, fds, notices),
         Err(errno) => failed(errno, "a runner"),
     }
 }
 
 /// The forked child's whole life. It never goes back into the spawner's code.
-fn be_runner(launch: Launch, fds: LaunchFds) -> ! {
+fn be_runner(launch: Launch, fds: LaunchFds, notices: BorrowedFd<'_>) -> ! {
     let run = launch.run;
-    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| runner::run(launch, fds)));
+    let run_it = || runner::run(launch, fds, notices);
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run_it));
     let code = match ended {
         Ok(Ok(())) => 0,
         Ok(Err(error)) => {

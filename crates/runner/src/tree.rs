@@ -105,9 +105,7 @@ pub(crate) fn visit(own: Option<Vec<i32>>, mut each: impl FnMut(&Found)) -> Walk
     };
     let mut parents = Vec::new();
     for pid in own.into_iter().flatten().rev() {
-        let handle = Handle::Child;
-        let found = Process::read(pid).map(|process| Found { process, handle });
-        parents.extend(found.map(|found| walk.meet(found, &mut each)));
+        parents.extend(find_own(pid).map(|found| walk.meet(found, &mut each)));
     }
     while let Some(parent) = parents.pop() {
         for pid in children(parent.pid).into_iter().rev() {
@@ -120,6 +118,14 @@ pub(crate) fn visit(own: Option<Vec<i32>>, mut each: impl FnMut(&Found)) -> Walk
         }
     }
     walk
+}
+
+/// A child of ours; not one that was reaped since it was listed.
+fn find_own(pid: i32) -> Option<Found> {
+    let process = Process::read(pid)?;
+    let ours = i32::try_from(std::process::id()) == Ok(process.parent);
+    let handle = Handle::Child;
+    ours.then_some(Found { process, handle })
 }
 
 /// A child of `parent`, proven: the descriptor was there before its parent was read, and the

@@ -16,9 +16,17 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use willcall_outputs::record::Stream;
 
 /// Leaves everything behind that is the spawner's.
-pub(super) fn become_runner(launch: &Launch, fds: &LaunchFds) -> anyhow::Result<(SignalFd, File)> {
+pub(super) fn become_runner(
+    launch: &Launch,
+    fds: &LaunchFds,
+    notices: BorrowedFd<'_>,
+) -> anyhow::Result<(SignalFd, File)> {
     let directory = fds.directory.as_ref().map(AsRawFd::as_raw_fd);
-    let mut keep = vec![fds.executor.as_raw_fd(), fds.spool.as_raw_fd()];
+    let mut keep = vec![
+        fds.executor.as_raw_fd(),
+        fds.spool.as_raw_fd(),
+        notices.as_raw_fd(),
+    ];
     keep.extend(directory);
     sys::close_all_but(&keep);
     // A group is enough to be out of everybody's group kill. A session would cost milliseconds on a

@@ -1,8 +1,8 @@
 //! Whoever is lost, the result is not; and nothing runs that nobody asked for.
 
-use crate::support::{Look, Spawner, alive_of, eventually, kill, wait_gone};
+use crate::support::{Look, Run, Spawner, alive_of, eventually, kill, wait_gone};
 use std::time::{Duration, Instant};
-use willcall_runner::wire::{Phase, Status, ToRunner};
+use willcall_runner::wire::{FromRunner, Phase, Status, ToRunner};
 
 #[test]
 fn a_runner_that_loses_its_executor_dials_again_and_delivers() {
@@ -150,13 +150,104 @@ fn the_spools_lock_is_the_runners_alone() {
     let spawner = Spawner::start();
     let mut run = spawner.arm(spawner.launch(&["sleep", "600"]));
     assert!(run.is_locked());
-    let command = run.go();
+    run.go();
     assert!(run.is_locked());
-    // The command outlives its runner, and nobody answers for the run any more.
     kill(run.pid);
     wait_gone(run.pid);
     eventually("the lock is free", || (!run.is_locked()).then_some(()));
-    assert_eq!(alive_of(run.launch.run), [command]);
-    kill(command);
     assert_eq!(std::fs::read(&run.spool).expect("the spool"), b"G");
+}
+
+/// The family of a run whose runner was killed: nobody of it is there two seconds later.
+#[track_caller]
+fn swept(script: &str, kill_runner: impl FnOnce(&Run)) {
+    let spawner = Spawner::start();
+    let mut run = spawner.arm(spawner.launch(&["bash", "-c", script]));
+    run.tell(ToRunner::Go);
+    kill_runner(&run);
+    wait_gone(run.pid);
+    let begun = Instant::now();
+    eventually("the family is gone", || {
+        alive_of(run.launch.run).is_empty().then_some(())
+    });
+    assert!(begun.elapsed() < Duration::from_secs(2), "{script}");
+    assert_eq!(spawner.sh("echo hi").stdout(), "hi\n");
+}
+
+#[test]
+fn a_killed_runner_takes_its_run_with_it() {
+    let with = |count| {
+        move |run: &Run| {
+            eventually("the family is there", || {
+                (alive_of(run.launch.run).len() >= count).then_some(())
+            });
+            kill(run.pid);
+        }
+    };
+    swept("sleep 100 & setsid sleep 100 & wait", with(3));
+    swept(
+        "trap '' TERM; (setsid sh -c 'sleep 100 & wait' &); f() { sleep .01; f & }; f; sleep 100",
+        with(4),
+    );
+    swept("sleep 100 & kill -9 $PPID; sleep 100", |_| {});
+}
+
+#[test]
+fn daemons_of_other_runs_stay_when_a_runner_is_killed() {
+    let spawner = Spawner::start();
+    // The second daemon is nobody's child that a runner has seen: it comes to the spawner from the first.
+    let script = "setsid sh -c '(sleep .6; exec sleep 100) & sleep .3' >/dev/null 2>&1 & sleep .1";
+    let launch = spawner.launch(&["sh", "-c", script]);
+    let daemons = launch.run;
+    assert_eq!(spawner.run(launch).ended, []);
+    let mut run = spawner.arm(spawner.launch(&["sleep", "100"]));
+    run.go();
+    eventually("one daemon is left", || {
+        (alive_of(daemons).len() == 1).then_some(())
+    });
+    kill(run.pid);
+    eventually("the command is gone", || {
+        alive_of(run.launch.run).is_empty().then_some(())
+    });
+    let mut again = spawner.arm(spawner.launch(&["sleep", "100"]));
+    again.go();
+    kill(again.pid);
+    eventually("the next command is gone", || {
+        alive_of(again.launch.run).is_empty().then_some(())
+    });
+    let left = alive_of(daemons);
+    assert_eq!(left.len(), 1);
+    kill(left[0]);
+    wait_gone(left[0]);
+}
+
+/// What is left on purpose and what has lost its runner come to the spawner in the same moment.
+#[test]
+fn who_is_left_and_who_is_lost_are_told_apart() {
+    let spawner = Spawner::start();
+    for _ in 0..8 {
+        let mut lost = spawner.arm(spawner.launch(&["sh", "-c", "sleep 100 & wait"]));
+        let mut left = spawner.arm(spawner.launch(&[
+            "sh",
+            "-c",
+            "setsid sleep 100 >/dev/null 2>&1 & sleep .05",
+        ]));
+        lost.go();
+        left.tell(ToRunner::Go);
+        let result = loop {
+            if let FromRunner::Finished(result) = left.hear() {
+                break result;
+            }
+        };
+        left.tell(ToRunner::Collected);
+        kill(lost.pid);
+        wait_gone(left.pid);
+        eventually("the lost run is gone", || {
+            alive_of(lost.launch.run).is_empty().then_some(())
+        });
+        let daemons = alive_of(left.launch.run);
+        let listed: Vec<i32> = result.detached.iter().map(|d| d.pid).collect();
+        assert_eq!((daemons.len(), &daemons), (1, &listed));
+        kill(daemons[0]);
+    }
 }
