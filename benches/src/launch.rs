@@ -115,6 +115,7 @@ impl Spawner {
             view: Mode::Auto,
             digest_at_seal: DIGEST_AT_SEAL,
             has_directory: true,
+            no_directory: None,
             redial: self
                 .folder
                 .join("runner.sock")
