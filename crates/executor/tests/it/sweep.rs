@@ -119,6 +119,8 @@ fn a_record_that_found_no_room_is_made_up_for() {
     let path = PathBuf::from(report.stdout.unwrap().file_path.unwrap());
     let record = path.with_file_name(format!("{}.json", asked.run));
     gateway.ack(seq);
+    // What was said before this has arrived.
+    gateway.run(command(&["true"]));
     let before = Record::from_json(&std::fs::read(&record).unwrap()).unwrap();
     host.stop_executor();
     std::fs::remove_file(&record).unwrap();
@@ -162,6 +164,8 @@ fn the_record_of_a_lost_run_is_made_up_for_and_its_turn_has_its_budget() {
     let (seq, report) = gateway.finished(asked.run);
     assert!(report.stdout.unwrap().result.len() <= 4800);
     gateway.ack(seq);
+    // What was said before this has arrived.
+    gateway.run(command(&["true"]));
     host.stop_executor();
     let before = Record::from_json(&std::fs::read(&record).unwrap()).unwrap();
     std::fs::remove_file(&record).unwrap();
