@@ -340,6 +340,8 @@ fn executors_killed_again_and_again_under_load_run_everything_at_most_once() {
                 assert_eq!(report.stdout.unwrap().result, format!("{n}\n"));
             }
             Some(Cause::Interrupted) => assert_eq!(ran, ""),
+            // Killed between the claim and the making of the spool file: nobody can say, and it did not run twice.
+            Some(Cause::OutcomeUnknown) => assert!(ran.is_empty() || ran == "x\n", "{ran}"),
             other => panic!("{other:?}: {:?}", report.message),
         }
     }
