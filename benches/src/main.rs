@@ -9,9 +9,13 @@
 //! | `launch` | a spawner driven directly, without executor |
 //! | `capture` | `capture/4k`, `capture/rss` |
 //! | `dispatch` | `dispatch/echo` |
+//! | `engine` | `outputs/engine`, `outputs/digest` |
+//! | `flat` | `memory/10g` |
 
 mod capture;
 mod dispatch;
+mod engine;
+mod flat;
 mod launch;
 mod row;
 
@@ -28,6 +32,8 @@ const BENCHES: &[(&str, Bench)] = &[
     ("capture/4k", capture::four_kib),
     ("capture/rss", capture::rss),
     ("dispatch/echo", dispatch::echo),
+    ("outputs/engine", engine::engine),
+    ("memory/10g", flat::ten_gibibytes),
 ];
 
 /// The release binaries under test, beside our own.

@@ -9,6 +9,8 @@ use std::process::Command;
 pub(crate) enum Target {
     AtLeast(f64),
     AtMost(f64),
+    /// A figure for the reader; nothing is promised.
+    Reported,
 }
 
 /// One row: what was measured in each round, already as a ratio (or, for memory, in its unit).
@@ -33,6 +35,7 @@ impl Row {
         match self.target {
             Target::AtLeast(target) => self.median() / target,
             Target::AtMost(target) => target / self.median(),
+            Target::Reported => 1.0,
         }
     }
 }
@@ -61,6 +64,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
         let target = match row.target {
             Target::AtLeast(target) => format!("≥ {target}"),
             Target::AtMost(target) => format!("≤ {target}"),
+            Target::Reported => "–".into(),
         };
         let least = row.figures.iter().copied().fold(f64::INFINITY, f64::min);
         let most = row
