@@ -254,3 +254,17 @@ fn a_read_that_fails_says_nothing_of_a_command() {
     let exec = dev.willcall(&["exec", "--max-bytes", "0", "--", "true"]);
     assert!(exec.stderr.contains("the command did not run"), "{exec:?}");
 }
+
+#[test]
+fn a_log_that_cannot_be_written_stops_no_process() {
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("/dev/full");
+    let ended = std::process::Command::new(binary())
+        .args(["role", "spawner", "--socket", "/proc/nowhere/spawner.sock"])
+        .stderr(full)
+        .status()
+        .expect("it starts");
+    assert_eq!(ended.code(), Some(1), "a panic ends with 101");
+}

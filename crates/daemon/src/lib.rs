@@ -33,7 +33,9 @@ pub fn log_to_stderr() {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+        .with_ansi(std::io::stderr().is_terminal())
+        // It would tell of a log that cannot be written on that same log, and panic: on a full disk, every process at once.
+        .log_internal_errors(false);
     // A log that is set up already, as in tests, serves as well.
     drop(log.try_init());
 }
