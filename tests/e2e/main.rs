@@ -1,5 +1,6 @@
 //! The product as a whole: real processes, real TLS, real files.
 
+mod alone;
 mod bad_input;
 mod config;
 mod demo;

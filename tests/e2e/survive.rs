@@ -10,22 +10,22 @@ use willcall_testkit::{Dev, processes, wait_for};
 const RESULT_WITHIN: Duration = Duration::from_mins(1);
 
 /// A run that waits for a file, so that a test decides what happens in its middle.
-struct Gated {
+pub(crate) struct Gated {
     id: String,
     gate: PathBuf,
     trace: PathBuf,
 }
 
 fn start(dev: &Dev, name: &str) -> Gated {
+    start_on(dev, &host(dev), name)
+}
+
+pub(crate) fn start_on(dev: &Dev, host: &str, name: &str) -> Gated {
     let gate = dev.state().join(format!("{name}.gate"));
     let trace = dev.state().join(format!("{name}.trace"));
     let script = "echo ran >> \"$2\"; seq 2500; while [ ! -e \"$1\" ]; do sleep 0.02; done; seq 2501 5000; echo done >&2; exit 4";
     let body = json!({"session": "s", "argv": ["sh", "-c", script, "sh", gate, trace]});
-    let (status, outcome) = dev.api(
-        "POST",
-        &format!("/v1/hosts/{}/runs", host(dev)),
-        Some(&body),
-    );
+    let (status, outcome) = dev.api("POST", &format!("/v1/hosts/{host}/runs"), Some(&body));
     assert_eq!(status, 202, "{outcome}");
     let id = outcome["run"].as_str().expect("an id").to_owned();
     wait_for("the command's first act", RESULT_WITHIN, || {
@@ -42,7 +42,7 @@ fn host(dev: &Dev) -> String {
 }
 
 impl Gated {
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         std::fs::write(&self.gate, b"").expect("gate");
     }
 
@@ -57,7 +57,7 @@ impl Gated {
     }
 
     #[track_caller]
-    fn check(&self, dev: &Dev) {
+    pub(crate) fn check(&self, dev: &Dev) {
         let outcome = self.outcome(dev);
         assert_eq!(
             (&outcome["state"], &outcome["exit_code"]),

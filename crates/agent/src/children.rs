@@ -8,13 +8,16 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, PipeReader, PipeWriter};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 /// The roles that run now.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Children {
+    /// Each role has the reading end as its stdin. The other one is ours alone and is closed when we are
+    /// gone, however that comes about: then they end in order.
+    lifeline: (PipeReader, PipeWriter),
     roles: HashMap<Pid, Role>,
 }
 
@@ -35,6 +38,13 @@ pub(crate) enum How {
 }
 
 impl Children {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            lifeline: io::pipe()?,
+            roles: HashMap::new(),
+        })
+    }
+
     /// Starts a role in a process group of its own: a terminal's Ctrl-C is ours to handle, in order.
     pub(crate) fn start(
         &mut self,
@@ -45,7 +55,7 @@ impl Children {
         let child = Command::new(&command.program)
             .args(&command.leading)
             .args(args)
-            .stdin(Stdio::null())
+            .stdin(self.lifeline.0.try_clone()?)
             .stdout(Stdio::null())
             .process_group(0)
             .spawn()?;

@@ -50,7 +50,8 @@ impl Host {
                 flag("--socket", self.layout.socket("link.sock").into()),
             ],
         };
-        flags.into_iter().flatten().collect()
+        let lifeline = OsString::from("--lifeline");
+        flags.into_iter().flatten().chain([lifeline]).collect()
     }
 }
 
@@ -63,7 +64,7 @@ pub(crate) async fn run(host: Host) -> anyhow::Result<()> {
     let mut child_ended = signal(SignalKind::child()).context("SIGCHLD cannot be caught")?;
     let mut shell = Shell {
         host,
-        children: Children::default(),
+        children: Children::new().context("no pipe for the roles")?,
         supervisor: Supervisor::new(Instant::now()),
     };
     while shell.act().is_continue() {

@@ -43,6 +43,9 @@ enum Command {
         /// Milliseconds that a runner may take longer than all its times together
         #[arg(long, value_name = "MS", default_value_t = order::millis(RUNNER_MARGIN), hide = true)]
         runner_margin_ms: u64,
+        /// End, in order, when stdin (a pipe) is closed at its other end
+        #[arg(long)]
+        lifeline: bool,
     },
 }
 
@@ -63,6 +66,7 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         config,
         allow_uid,
         runner_margin_ms,
+        lifeline,
     } = cli.command;
     let served = Config::load(config.as_deref())
         .map_err(anyhow::Error::from)
@@ -74,6 +78,7 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
                 allow_uids: allow_uid,
                 runner_margin: Duration::from_millis(runner_margin_ms),
                 outputs: config.outputs,
+                lifeline,
             })
         });
     willcall_daemon::end("the executor", served)

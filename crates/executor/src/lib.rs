@@ -21,6 +21,7 @@
 //! | [`limits`] | every bound, each with its why |
 //! | `sockets` | private directories and sockets, and who may call |
 //! | `host` | what this process has to know of its host |
+//! | `lifeline` | ends with whoever started this process |
 //! | `reminder` | when to tell again of something that lasts |
 //! | `sync` | locks that outlive a panic |
 //! | `cli` | the command line |
@@ -30,6 +31,7 @@ mod cli;
 pub mod config;
 mod host;
 pub mod ledger;
+mod lifeline;
 pub mod limits;
 mod outbox;
 mod reminder;

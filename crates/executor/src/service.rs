@@ -11,6 +11,7 @@
 
 use crate::config::Outputs;
 use crate::ledger::{Ledger, LedgerError, LedgerThread};
+use crate::lifeline::Lifeline;
 use crate::limits::{LEDGER_REOPEN, SHUTDOWN_TIME};
 use crate::runs::order::Surroundings;
 use crate::runs::{Parts, Runs, callers};
@@ -45,6 +46,8 @@ pub struct ExecutorConfig {
     pub runner_margin: Duration,
     /// What is kept, and what may leave.
     pub outputs: Outputs,
+    /// Whether to end when stdin, a pipe, is closed at its other end.
+    pub lifeline: bool,
 }
 
 /// Why an executor could not begin, or had to end.
@@ -71,9 +74,11 @@ pub enum ServiceError {
     TaskFailed,
 }
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM or SIGINT, or the end of its lifeline.
 pub async fn run(config: ExecutorConfig) -> Result<(), ServiceError> {
-    let mut signals = Signals::new().map_err(at("receive", Path::new("signals")))?;
+    let lifeline = Lifeline::new(config.lifeline);
+    let lifeline = lifeline.map_err(at("follow", Path::new("the pipe on stdin")))?;
+    let mut signals = Signals::new(lifeline).map_err(at("receive", Path::new("signals")))?;
     let opened = Opened::new(config)?;
     let (ledger, thread) = match opened.open_ledger() {
         Ok(open) => open,
@@ -206,15 +211,17 @@ impl Opened {
     }
 }
 
-/// The signals that end an executor.
+/// What ends an executor from outside.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    lifeline: Lifeline,
 }
 
 impl Signals {
-    fn new() -> io::Result<Self> {
+    fn new(lifeline: Lifeline) -> io::Result<Self> {
         Ok(Self {
+            lifeline,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
         })
@@ -224,6 +231,7 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            () = self.lifeline.end() => {}
         }
         tracing::info!("the executor ends; runs go on without it");
     }

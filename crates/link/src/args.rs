@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::dial::GatewayUrl;
+use crate::lifeline::Lifeline;
 use crate::limits::Times;
 use crate::service::{self, Settings};
 use anyhow::Context;
@@ -35,6 +36,9 @@ enum Command {
         /// The executor's socket.
         #[arg(long, value_name = "SOCKET")]
         socket: PathBuf,
+        /// End, in order, when stdin (a pipe) is closed at its other end.
+        #[arg(long)]
+        lifeline: bool,
     },
 }
 
@@ -50,6 +54,7 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         identity,
         ca,
         socket,
+        lifeline,
     } = args.command;
     let settings = Settings {
         gateway,
@@ -58,10 +63,10 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         socket,
         times: Times::REAL,
     };
-    willcall_daemon::end("the link", serve(settings))
+    willcall_daemon::end("the link", serve(settings, lifeline))
 }
 
-fn serve(settings: Settings) -> anyhow::Result<()> {
+fn serve(settings: Settings, lifeline: bool) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -69,6 +74,8 @@ fn serve(settings: Settings) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM cannot be caught")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be caught")?;
+        let mut lifeline =
+            Lifeline::new(lifeline).context("the pipe on stdin cannot be followed")?;
         let cancel = CancellationToken::new();
         let service = service::run(settings, cancel.clone());
         let mut service = std::pin::pin!(service);
@@ -77,6 +84,7 @@ fn serve(settings: Settings) -> anyhow::Result<()> {
             () = &mut service => return Ok(()),
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            () = lifeline.end() => {}
         }
         cancel.cancel();
         service.await;

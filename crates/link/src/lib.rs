@@ -20,6 +20,7 @@
 //! | [`service`] | session after session |
 //! | [`limits`] | every bound, each with its why |
 //! | `observed` | when bytes last came, below TLS |
+//! | `lifeline` | ends with whoever started this process |
 //! | `args` | the command line |
 #![forbid(unsafe_code)]
 
@@ -28,6 +29,7 @@ pub mod backoff;
 pub mod clock;
 pub mod dial;
 pub mod frames;
+mod lifeline;
 pub mod limits;
 mod observed;
 pub mod relay;

@@ -27,6 +27,9 @@ enum Role {
         /// A user who may launch, besides root and the user of this process
         #[arg(long, value_name = "UID")]
         allow_uid: Option<u32>,
+        /// End, in order, when stdin (a pipe) is closed at its other end
+        #[arg(long)]
+        lifeline: bool,
     },
 }
 
@@ -40,9 +43,15 @@ pub fn main_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(code) => return code,
     };
     willcall_daemon::log_to_stderr();
-    let Role::Spawner { socket, allow_uid } = cli.role;
-    willcall_daemon::end(
-        "the spawner",
-        spawner::run(SpawnerConfig { socket, allow_uid }),
-    )
+    let Role::Spawner {
+        socket,
+        allow_uid,
+        lifeline,
+    } = cli.role;
+    let config = SpawnerConfig {
+        socket,
+        allow_uid,
+        lifeline,
+    };
+    willcall_daemon::end("the spawner", spawner::run(config))
 }

@@ -32,6 +32,8 @@ pub struct SpawnerConfig {
     pub socket: PathBuf,
     /// A user who may launch, besides root and the spawner's own: the socket is given to it.
     pub allow_uid: Option<u32>,
+    /// Whether to end when stdin, a pipe, is closed at its other end: when whoever started us is gone.
+    pub lifeline: bool,
 }
 
 /// Why a spawner could not begin, or had to end.
@@ -61,7 +63,7 @@ pub enum SpawnerError {
     },
 }
 
-/// Serves until SIGTERM or SIGINT; runners live on. Call it before the process has a second thread.
+/// Serves until SIGTERM or SIGINT, or the end of its lifeline; runners live on. Call it before the process has a second thread.
 pub fn run(config: SpawnerConfig) -> Result<(), SpawnerError> {
     let mut spawner = Spawner::begin(config)?;
     tracing::info!(socket = %spawner.config.socket.display(), "the spawner listens");
@@ -124,6 +126,7 @@ impl Spawner {
         if ready.signals {
             self.receive_signals();
         }
+        self.ended |= ready.lifeline;
         let now = Instant::now();
         if ready.signals || self.orphans.deadline().is_some_and(|at| at <= now) {
             self.orphans.work();
@@ -202,6 +205,10 @@ impl Spawner {
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.listener.as_fd(), listen),
         ];
+        let stdin = std::io::stdin();
+        // Nothing is ever written to it: what there is to hear is that it was closed.
+        let follows = self.config.lifeline && !self.ended;
+        fds.extend(follows.then(|| PollFd::new(stdin.as_fd(), PollFlags::POLLIN)));
         fds.extend(self.peers.iter().map(|peer| {
             let output = if peer.wants_to_write() {
                 PollFlags::POLLOUT
@@ -227,6 +234,7 @@ impl Spawner {
         Ok(Ready {
             signals: any(),
             listener: any(),
+            lifeline: follows && any(),
             peers: events.collect(),
         })
     }
@@ -237,6 +245,8 @@ impl Spawner {
 struct Ready {
     signals: bool,
     listener: bool,
+    /// It was closed.
+    lifeline: bool,
     peers: Vec<PollFlags>,
 }
 
