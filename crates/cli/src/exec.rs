@@ -4,7 +4,7 @@ use crate::args::{ExecArgs, LimitArgs};
 use crate::client::{Client, RunRequest, Settings};
 use crate::exit;
 use crate::interrupt::{self, Ended};
-use crate::problem::Failure;
+use crate::problem::{Failure, Ran};
 use crate::render::Printer;
 use crate::stop::Stop;
 use std::collections::BTreeMap;
@@ -38,7 +38,14 @@ fn run(client: &Client, args: ExecArgs, printer: &mut Printer<'_>) -> Result<End
     request.cwd = args.cwd;
     request.turn = args.turn.asked();
     request.env = args.env.into_iter().collect();
-    interrupt::run(client, &host, request, printer)
+    let run = request.run;
+    let ended = interrupt::run(client, &host, request, printer);
+    if let Err(failure) = &ended
+        && matches!(failure.ran(), Ran::Unknown)
+    {
+        printer.unknown_run(run);
+    }
+    ended
 }
 
 /// A new run: its id is chosen here, before anything is sent.

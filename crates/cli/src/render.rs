@@ -236,6 +236,13 @@ impl<'a> Printer<'a> {
         self.note(format_args!("the state is kept in {}", directory.display()));
     }
 
+    /// Under which id to ask for a run of which nothing is known.
+    pub fn unknown_run(&mut self, run: RunId) {
+        self.note(format_args!(
+            "its run id is {run}; once the gateway is back, GET /v1/runs/{run} tells what became of it"
+        ));
+    }
+
     /// What went wrong, whether the command ran, and what to do next.
     pub fn failure(&mut self, failure: &Failure) {
         self.note(in_words(failure));

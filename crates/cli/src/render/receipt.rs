@@ -35,7 +35,10 @@ fn ending(report: &Report) -> Option<String> {
         RunState::Canceled => "canceled".to_owned(),
         RunState::OutputCap => "ended at its output cap".to_owned(),
         RunState::Refused => "refused, and did not run".to_owned(),
-        RunState::Lost => "lost: whether it ran to its end is not known".to_owned(),
+        RunState::Lost => {
+            let run = report.run;
+            format!("run {run} is lost: whether it ran to its end is not known")
+        }
         RunState::Dispatched | RunState::Accepted | RunState::Starting | RunState::Running => {
             "not over yet".to_owned()
         }

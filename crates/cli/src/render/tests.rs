@@ -158,7 +158,10 @@ fn an_ending_that_is_no_exit_is_said() {
     assert_eq!(
         ended(RunState::Lost, |report| report.message =
             Some("the runner was killed".into())),
-        "willcall: lost: whether it ran to its end is not known: the runner was killed\n"
+        format!(
+            "willcall: run {} is lost: whether it ran to its end is not known: the runner was killed\n",
+            RunId(Uuid::from_u128(1))
+        )
     );
 }
 
