@@ -55,7 +55,8 @@ impl Agent {
             fs::write(&script, SCRIPT).expect("script");
             fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("mode");
         }
-        let child = Command::new(&agent)
+        let mut command = Command::new(&agent);
+        command
             .args([
                 "run",
                 "--gateway",
@@ -66,9 +67,12 @@ impl Agent {
                 "c",
                 "--state",
             ])
-            .arg(dir.path().join("state"))
-            .spawn()
-            .expect("the agent starts");
+            .arg(dir.path().join("state"));
+        // Another test that forks at this moment holds the copy open for writing until it executes.
+        let child = soon("a copy that nobody writes", || match command.spawn() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => None,
+            started => Some(started.expect("the agent starts")),
+        });
         Self { dir, child }
     }
 
